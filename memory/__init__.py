@@ -1,0 +1,1 @@
+"""What is known: vocabulary, architectures, findings and their evidence. Imports nothing of the house."""

@@ -1,0 +1,273 @@
+"""The words of the project and the models that travel between its parts.
+
+Everything here is a contract: changing a field means a new ``format`` and a new golden file.
+Definitions are in ``docs/concepts.md``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT = 1
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Contract(BaseModel):
+    """A frozen model whose unknown fields are refused: a stored document is read as written or not at all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_enum_values=False)
+
+
+class Verdict(StrEnum):
+    """What the source alone says of a backend. Never "works": that word is for something that ran."""
+
+    BLOCKED = "blocked"
+    """An enforcing gate refuses."""
+    REROUTED = "rerouted"
+    """Accepted, but other code runs (``runs_instead`` says which)."""
+    NO_STATIC_OBSTACLE = "no_static_obstacle"
+    NOT_APPLICABLE = "not_applicable"
+    """Another vendor's, or made for another kind of model."""
+    UNKNOWN = "unknown"
+    """Binary, remote or dynamic: the source read does not decide."""
+
+
+class Because(StrEnum):
+    """Which fact of the scenario the deciding gate looks at."""
+
+    ARCHITECTURE = "architecture"
+    QUANTISATION = "quantisation"
+    MODEL = "model"
+    VENDOR = "vendor"
+    PARALLELISM = "parallelism"
+    DEPENDENCY = "dependency"
+    OPTION = "option"
+
+
+class Outcome(StrEnum):
+    """How an experiment ended."""
+
+    OK = "ok"
+    UNSUPPORTED = "unsupported"
+    IMPORT_FAILED = "import_failed"
+    COMPILE_FAILED = "compile_failed"
+    START_FAILED = "start_failed"
+    START_TIMEOUT = "start_timeout"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    OUT_OF_MEMORY = "out_of_memory"
+    NAN = "nan"
+    WRONG = "wrong"
+    STRESS_FAILED = "stress_failed"
+    SUBSTITUTED = "substituted"
+    ENVIRONMENT_SUSPECT = "environment_suspect"
+    NOT_RUN = "not_run"
+
+
+class HypothesisState(StrEnum):
+    OPEN = "open"
+    PREDICTED = "predicted"
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
+
+
+class FindingStatus(StrEnum):
+    CURRENT = "current"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    CONTRADICTED = "contradicted"
+
+
+class Level(StrEnum):
+    """The ladder of evidence, cheapest first."""
+
+    REPORT = "report"
+    STATIC = "static"
+    COMPILE = "compile"
+    PROBE = "probe"
+    SERVER = "server"
+    STRESS = "stress"
+    BENCHMARK = "benchmark"
+
+
+class Effect(StrEnum):
+    """What running a tool can do to the world; a policy decides which run unasked."""
+
+    READS = "reads"
+    WRITES_ENVIRONMENT = "writes_environment"
+    EXECUTES_FOREIGN_CODE = "executes_foreign_code"
+    USES_GPU = "uses_gpu"
+    NETWORK = "network"
+
+
+class Evidence(Contract):
+    """Lines of a package as they were read.
+
+    ``line`` and ``end_line`` are 1-based and inclusive. ``sha256`` is over the UTF-8 bytes of those
+    lines joined with a newline, no newline after the last (``tools.source.tree.span_sha256``).
+    ``text`` is the same lines, stripped of common indentation and cut to what a person reads.
+    """
+
+    package: str
+    version: str
+    file: str
+    line: int = Field(ge=1)
+    end_line: int = Field(ge=1)
+    sha256: Sha256
+    text: str
+    idiom: str
+
+
+class Condition(Contract):
+    """A fact that the verdict depends on and the scenario does not fix, e.g. ``cudnn_backend >= 91002``."""
+
+    fact: str
+    op: Literal["==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "unknown"]
+    value: Any
+
+
+class FirstGate(Contract):
+    """What a reader with grep finds first: the engine's own outermost gate and what it says."""
+
+    verdict: Verdict
+    file: str
+    line: int
+
+
+class Observed(Contract):
+    """What an experiment, not a reading, says."""
+
+    level: Level
+    outcome: Outcome
+    experiment: str
+
+
+class Row(Contract):
+    """One backend of one component on one architecture, under one scenario."""
+
+    format: Literal[1] = 1
+    component: str
+    backend: str
+    arch: str
+    verdict: Verdict
+    because: Because | None = None
+    conditions: tuple[Condition, ...] = ()
+    runs_instead: str | None = None
+    first_gate: FirstGate | None = None
+    observed: Observed | None = None
+    state: HypothesisState = HypothesisState.OPEN
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Recommendation(Contract):
+    """A launch command, and how far it can be trusted."""
+
+    command: str
+    tested: bool
+    ranked_by: tuple[str, ...]
+    alternatives: tuple[str, ...] = ()
+
+
+class Target(Contract):
+    """What is asked about. ``None`` means that the question did not say; defaults taken are in ``assumed``."""
+
+    question: str
+    model: str | None = None
+    model_classes: tuple[str, ...] = ()
+    quantisation: str | None = None
+    arch: str
+    gpu: str | None = None
+    gpu_count: int | None = None
+    engine: str = "sglang"
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Versions named in the question, by distribution name."""
+    assumed: tuple[str, ...] = ()
+    """Defaults taken, each as one sentence for the person."""
+
+
+class EnvironmentSummary(Contract):
+    packages: dict[str, str]
+    name: str | None = None
+    fingerprint: str | None = None
+
+
+class NotRun(Contract):
+    """A step that would say more, and what it would take."""
+
+    level: Level
+    what: str
+    command: str | None = None
+    minutes: float | None = None
+
+
+class Answer(Contract):
+    """``agent investigate --json``."""
+
+    format: Literal[1] = 1
+    investigation: str
+    target: Target
+    environment: EnvironmentSummary
+    backends: tuple[Row, ...]
+    recommendation: Recommendation | None
+    not_run: tuple[NotRun, ...]
+    transcript: str
+
+
+class EventEvidence(Contract):
+    """Evidence that is an event of a transcript: which log, which event, which words of it."""
+
+    transcript: str
+    head: Sha256
+    """Hash of the transcript's last event when the evidence was taken."""
+    event: int = Field(ge=0)
+    excerpt: str
+    sha256: Sha256
+    """Over the UTF-8 bytes of ``excerpt``, which must occur in the event's line."""
+
+
+class Measurement(Contract):
+    """A number in a finding: where it stands in a recorded result, so that the store can look."""
+
+    metric: str
+    value: float
+    unit: str
+    event: int = Field(ge=0)
+    json_pointer: str
+
+
+class Claim(Contract):
+    """What a finding says, before the store has checked it. The sentence is rendered from these fields."""
+
+    component: str
+    backend: str
+    arch: str
+    engine: str
+    packages: dict[str, str]
+    """The version tuple that the claim is about, by distribution name."""
+    scenario: dict[str, str] = Field(default_factory=dict)
+    level: Level
+    verdict: Verdict | None = None
+    outcome: Outcome | None = None
+    because: Because | None = None
+    runs_instead: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    source_evidence: tuple[Evidence, ...] = ()
+    event_evidence: tuple[EventEvidence, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+
+
+class Finding(Contract):
+    """A claim that the store has accepted. ``id`` is derived from the claim, so the same claim is one row."""
+
+    format: Literal[1] = 1
+    id: str
+    claim: Claim
+    status: FindingStatus = FindingStatus.CURRENT
+    transcript: str
+    event: int
+    """The event that recorded it."""

@@ -1,0 +1,1 @@
+"""Typed tools: each is a pydantic input, a pydantic result, an effect class and a function."""

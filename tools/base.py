@@ -1,0 +1,98 @@
+"""What a tool is, and what it is given.
+
+A tool is one function with typed input and result, wrapped by :func:`tool`::
+
+    class ReadInput(BaseModel): ...
+    class ReadResult(BaseModel): ...
+
+    @tool(effect=Effect.READS)
+    def read_source(args: ReadInput, context: ToolContext) -> ReadResult:
+        \"\"\"One line that says what it does: the description a model sees.\"\"\"
+
+Tools are found, not listed: every public module below ``tools`` is looked through, and the
+``assay.tools`` entry points of other distributions (see :mod:`tools.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, get_type_hints
+
+from pydantic import BaseModel
+
+from memory.vocabulary import Effect
+
+Input = TypeVar("Input", bound=BaseModel)
+Result = TypeVar("Result", bound=BaseModel)
+
+
+class ToolError(Exception):
+    """An expected failure: what happened, what was expected, what to do next. ``missing`` marks a
+    prerequisite that is not there (exit code 3 at the command line), else the input was wrong (2)."""
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+class ToolContext(Protocol):
+    """What a running tool may use; nothing else of the program is within reach."""
+
+    @property
+    def home(self) -> Any: ...  # memory.home.Home
+
+    def progress(self, text: str) -> None:
+        """Tell the person what is going on (stderr); never part of the result."""
+
+
+@dataclass(frozen=True)
+class Prerequisite:
+    """Something a tool needs to be usable here. ``check`` returns None or what is missing with the fix."""
+
+    name: str
+    check: Callable[[], str | None]
+
+
+@dataclass(frozen=True)
+class Tool(Generic[Input, Result]):
+    name: str
+    description: str
+    input: type[Input]
+    result: type[Result]
+    effect: Effect
+    run: Callable[[Input, Any], Result]
+    resources: Callable[[Input], tuple[str, ...]] = field(default=lambda _: ())
+    prerequisites: tuple[Prerequisite, ...] = ()
+
+    def schema(self) -> dict[str, Any]:
+        """The input as JSON schema, for a model or an MCP client."""
+        return self.input.model_json_schema()
+
+
+def tool(
+    *,
+    effect: Effect,
+    resources: Callable[[Any], tuple[str, ...]] = lambda _: (),
+    prerequisites: tuple[Prerequisite, ...] = (),
+) -> Callable[[Callable[[Any, Any], Any]], Tool[Any, Any]]:
+    """Make a tool of a function ``(args: Input, context) -> Result``; name, schema and description are its own."""
+
+    def wrap(function: Callable[[Any, Any], Any]) -> Tool[Any, Any]:
+        hints = get_type_hints(function)
+        takes = next(hint for name, hint in hints.items() if name != "return")
+        description = (function.__doc__ or "").strip()
+        if not description:
+            raise TypeError(f"tool {function.__name__} has no docstring")
+        return Tool(
+            name=function.__name__,
+            description=description,
+            input=takes,
+            result=hints["return"],
+            effect=effect,
+            run=function,
+            resources=resources,
+            prerequisites=prerequisites,
+        )
+
+    return wrap
