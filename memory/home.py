@@ -20,7 +20,9 @@ class Home:
     @classmethod
     def default(cls) -> Home:
         named = os.environ.get("ASSAY_HOME")
-        return cls(Path(named).expanduser().absolute() if named else Path(platformdirs.user_data_dir("assay")))
+        return cls(
+            Path(named).expanduser().absolute() if named else Path(platformdirs.user_data_dir("assay"))
+        )
 
     @property
     def findings_db(self) -> Path:

@@ -46,7 +46,7 @@ class Understood(Contract):
 
 
 class HypothesisChanged(Contract):
-    """"Backend B for component C is viable for this target", opened or moved to a new state."""
+    """ "Backend B for component C is viable for this target", opened or moved to a new state."""
 
     kind: Literal["hypothesis"] = "hypothesis"
     id: str

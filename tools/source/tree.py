@@ -76,7 +76,9 @@ class SourceTree:
         if path != self.root and self.root not in path.parents:
             raise SourceError(f"{file!r} is outside the environment")
         if not path.exists():
-            raise SourceError(f"no {file!r} in the environment ({', '.join(sorted(self.packages)) or 'empty'})")
+            raise SourceError(
+                f"no {file!r} in the environment ({', '.join(sorted(self.packages)) or 'empty'})"
+            )
         return path
 
     def lines(self, file: str) -> list[str]:
@@ -114,7 +116,9 @@ def _normal(name: str) -> str:
 
 
 def _name_of(info: Path) -> str:
-    for line in decode((info / "METADATA").read_bytes()).splitlines() if (info / "METADATA").is_file() else []:
+    for line in (
+        decode((info / "METADATA").read_bytes()).splitlines() if (info / "METADATA").is_file() else []
+    ):
         if line.startswith("Name:"):
             return line[5:].strip()
         if not line:
