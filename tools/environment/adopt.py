@@ -1,0 +1,175 @@
+"""A folder of someone else's, read in place: a ``site-packages``, a virtual environment, or a checkout.
+
+Nothing in it is imported or changed, and no file is hashed whole: a folder may hold 30,000 of them. What
+installed packages are is taken from the ``RECORD`` of each ``*.dist-info``; a checkout is told by its git
+commit and by the names, sizes and times of its files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tomllib
+from pathlib import Path
+
+from tools.base import ToolError
+from tools.environment.model import Environment, digest
+from tools.source.tree import SourceTree, decode
+
+_VERSION = re.compile(r"""^_?_?version_?_?\s*(?::\s*str\s*)?=\s*['"]([^'"]+)['"]""", re.MULTILINE)
+_NESTED = ("python", "src")
+"""Where repositories keep their packages when not at the top."""
+_SKIPPED = {"__pycache__", "tests", "test", "docs", "benchmark", "benchmarks", "examples", "node_modules"}
+
+
+def adopt(path: Path) -> Environment:
+    """The environment that lies unpacked at ``path``. Raises :class:`ToolError` where there is none."""
+    if not path.is_dir():
+        raise ToolError(f"no folder {path}; expected a folder with unpacked packages", missing=True)
+    try:
+        root = _packages_folder(path)
+        packages = SourceTree(root).packages
+        marks = _recorded(root) if packages else []
+        if not packages:
+            packages = _checked_out(root)
+            marks = [_commit(root), _stat_signature(root)]
+    except OSError as error:
+        raise ToolError(f"cannot read {path} ({error.strerror or error}); check its permissions") from error
+    if not packages:
+        raise ToolError(
+            f"no packages in {path}; expected a site-packages folder with *.dist-info, "
+            "a virtual environment, or a checkout with package folders"
+        )
+    python, platform = _built_for(root)
+    return Environment(
+        name=path.name or str(path),
+        kind="adopted",
+        path=str(root),
+        platform=platform,
+        python=python,
+        packages=dict(sorted(packages.items())),
+        fingerprint=digest(
+            {"adopted": sorted(packages.items()), "platform": platform, "python": python, "marks": marks}
+        ),
+    )
+
+
+def _packages_folder(path: Path) -> Path:
+    if any(path.glob("*.dist-info")):
+        return path
+    for pattern in ("lib/python3*/site-packages", "lib64/python3*/site-packages", "Lib/site-packages"):
+        for folder in sorted(path.glob(pattern)):
+            if any(folder.glob("*.dist-info")):
+                return folder
+    if not _package_folders(path):
+        for name in _NESTED:
+            if (path / name).is_dir() and _package_folders(path / name):
+                return path / name
+    return path
+
+
+def _package_folders(root: Path) -> list[Path]:
+    """Folders that can be imported. A folder that is itself a package holds parts of one, not packages."""
+    if (root / "__init__.py").is_file():
+        return []
+    return [
+        folder
+        for folder in sorted(root.iterdir())
+        if folder.name.isidentifier() and folder.name not in _SKIPPED and (folder / "__init__.py").is_file()
+    ]
+
+
+def _recorded(root: Path) -> list[str]:
+    """One hash for each installed distribution: its list of hashed files, and where it came from."""
+    marks = []
+    for info in sorted(root.glob("*.dist-info")):
+        sha = hashlib.sha256(info.name.encode())
+        for name in ("RECORD", "direct_url.json"):
+            if (info / name).is_file():
+                sha.update((info / name).read_bytes())
+        marks.append(sha.hexdigest())
+    return marks
+
+
+def _checked_out(root: Path) -> dict[str, str]:
+    """Version by name of the packages in a checkout; the project's own name where there is just one."""
+    folders = _package_folders(root)
+    project = _project(root)
+    found = {}
+    for folder in folders:
+        version = _declared_version(folder) or project.get("version") or "unknown"
+        name = project.get("name") if len(folders) == 1 else None
+        found[name or folder.name] = version
+    return found
+
+
+def _project(root: Path) -> dict[str, str]:
+    for folder in (root, root.parent):
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            try:
+                table = tomllib.loads(decode(file.read_bytes())).get("project", {})
+            except tomllib.TOMLDecodeError:
+                return {}
+            return {key: value for key, value in table.items() if isinstance(value, str)}
+    return {}
+
+
+def _declared_version(package: Path) -> str | None:
+    for name in ("version.py", "_version.py", "_build_meta.py", "__init__.py"):
+        file = package / name
+        if file.is_file() and (match := _VERSION.search(decode(file.read_bytes()[:65536]))):
+            return match.group(1)
+    return None
+
+
+def _commit(root: Path) -> str:
+    """The commit a checkout is at, read without running git; empty where it is none."""
+    for folder in (root, *root.parents):
+        git = folder / ".git"
+        if git.is_file():  # a worktree or a submodule points elsewhere
+            git = folder / decode(git.read_bytes()).removeprefix("gitdir:").strip()
+        if not (git / "HEAD").is_file():
+            continue
+        head = decode((git / "HEAD").read_bytes()).strip()
+        if not head.startswith("ref:"):
+            return head
+        reference = head.removeprefix("ref:").strip()
+        if (git / reference).is_file():
+            return decode((git / reference).read_bytes()).strip()
+        return reference
+    return ""
+
+
+def _stat_signature(root: Path) -> str:
+    """Hash over path, size and modification time of every file in the package folders: an edit shows."""
+    sha = hashlib.sha256()
+    pending = [str(folder) for folder in _package_folders(root)]
+    lines = []
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != "__pycache__":
+                        pending.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    stat = entry.stat(follow_symlinks=False)
+                    lines.append(f"{entry.path[len(str(root)) :]}\0{stat.st_size}\0{stat.st_mtime_ns}")
+    for line in sorted(lines):
+        sha.update(line.encode("utf-8", "surrogateescape") + b"\n")
+    return sha.hexdigest()
+
+
+def _built_for(root: Path) -> tuple[str, str]:
+    """Python version and platform, from the folder's own path and the wheels' tags."""
+    named = re.search(r"python(3\.\d+)", str(root))
+    python = named.group(1) if named else "unknown"
+    platform = "unknown"
+    for wheel in sorted(root.glob("*.dist-info/WHEEL")):
+        for tag in re.findall(r"^Tag:\s*(\S+)-(\S+)-(\S+)\s*$", decode(wheel.read_bytes()), re.MULTILINE):
+            if tag[2] != "any" and platform == "unknown":
+                platform = tag[2]
+            if python == "unknown" and (match := re.fullmatch(r"cp3(\d+)", tag[0])) and tag[1] == tag[0]:
+                python = f"3.{match.group(1)}"
+    return python, platform
