@@ -1,0 +1,257 @@
+"""Writing a transcript, and reading it as typed events.
+
+An event is on disk when :meth:`Log.append` returns. A log has one writer: the lock is the kernel's and
+goes with the process. What is written is never changed, except that a torn last line is cut off.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from pydantic import TypeAdapter, ValidationError
+
+from memory.artifacts import sync_folder
+from memory.clock import Clock
+from transcripts.chain import LogError, encode, link
+from transcripts.events import GENESIS, Body, Event, Opened
+from transcripts.reader import (
+    LINE_LIMIT,
+    Problem,
+    Record,
+    check_chain,
+    last_lines,
+    line_of,
+    read_raw,
+    records,
+    tail_raw,
+    torn_bytes,
+    transcript_path,
+)
+
+__all__ = [
+    "Log",
+    "LogError",
+    "Problem",
+    "Record",
+    "line_of",
+    "read",
+    "read_raw",
+    "records",
+    "tail",
+    "tail_raw",
+    "transcript_path",
+    "verify",
+]
+
+_sync = getattr(os, "fdatasync", os.fsync)
+_BODY: TypeAdapter[Body] = TypeAdapter(Body)
+_PROBLEMS = 100
+
+
+class Log:
+    """The one writer of a transcript. Make it with :meth:`create` or :meth:`open`; close it."""
+
+    def __init__(self, path: Path, handle: int, clock: Clock, seq: int, head: str, cut: int = 0) -> None:
+        self.path = path
+        self.cut = cut
+        """Bytes of a torn last line that were cut off when this was opened."""
+        self._handle = handle
+        self._clock = clock
+        self._next = seq
+        self._head = head
+        self._broken: str | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def create(cls, path: Path, opened: Opened, clock: Clock) -> Log:
+        """Start a log with its first event. Raises :class:`LogError` if the file exists."""
+        try:
+            if path.exists():
+                raise LogError(f"transcript {path} exists already; resume it or choose another id")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise LogError(f"cannot create transcript {path}: {error.strerror or error}") from error
+        log = cls(path, handle, clock, 0, GENESIS)
+        try:
+            _take(handle, path)
+            log.append(opened)
+            sync_folder(path.parent)
+        except BaseException:
+            log.close()
+            # Nothing was promised yet: an empty or torn file would only stand in the way.
+            with suppress(OSError):
+                path.unlink()
+            raise
+        return log
+
+    @classmethod
+    def open(cls, path: Path, clock: Clock) -> Log:
+        """Go on with a log after its last whole event. A torn line after it is cut off (see ``cut``).
+
+        Raises :class:`LogError` if it is no transcript, has another writer, or its last event is damaged;
+        the chain before that is :func:`verify`'s.
+        """
+        tail_raw(path)  # says what is wrong with a file that is no transcript, before it is locked
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise LogError(f"cannot write to transcript {path}: {error.strerror or error}") from error
+        try:
+            _take(handle, path)
+            cut = torn_bytes(path)
+            if cut:
+                os.ftruncate(handle, os.fstat(handle).st_size - cut)
+                _sync(handle)
+            last = link(last_lines(path, 1)[0])
+            if last is None or not last.intact:
+                raise LogError(f"{path}: its last event is damaged; nothing can be added to it")
+        except BaseException:
+            os.close(handle)
+            raise
+        return cls(path, handle, clock, last.seq + 1, last.hash, cut)
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next event will have."""
+        return self._next
+
+    @property
+    def head(self) -> str:
+        """Hash of the last event."""
+        return self._head
+
+    def append(self, body: Body) -> Event:
+        """Write one event and return it as a reader will see it. On disk when this returns.
+
+        Raises :class:`LogError` if it cannot be written; the log then ends with the event before.
+        """
+        data = body.model_dump(mode="json")
+        with self._lock:
+            if self._broken is not None:
+                raise LogError(self._broken)
+            seq, prev = self._next, self._head
+            line, digest = encode(seq, self._clock.now(), data, prev)
+            if len(line) > LINE_LIMIT:
+                raise LogError(
+                    f"an event of {len(line)} bytes is too large for {self.path} (at most {LINE_LIMIT}); "
+                    "keep the whole as an artifact"
+                )
+            event = Event.model_validate_json(line)
+            self._write(line)
+            self._next, self._head = seq + 1, digest
+        return event
+
+    def close(self) -> None:
+        """Give up the lock. A second call does nothing."""
+        handle, self._handle = self._handle, -1
+        self._broken = f"transcript {self.path} is closed"
+        if handle >= 0:
+            os.close(handle)
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, line: bytes) -> None:
+        before = os.fstat(self._handle).st_size
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._handle, rest) :]
+        except OSError as error:
+            # A full disk takes part of a line: take it back, so that the log stays whole and can go on.
+            try:
+                os.ftruncate(self._handle, before)
+            except OSError:
+                self._broken = f"transcript {self.path} could not be repaired after a failed write; resume it"
+            raise LogError(self._cannot(error)) from error
+        try:
+            _sync(self._handle)
+        except OSError as error:
+            # Whether it reached the disk is unknown, and asking again would not tell.
+            self._broken = f"transcript {self.path} could not be flushed to disk; check the disk and resume"
+            raise LogError(self._cannot(error)) from error
+
+    def _cannot(self, error: OSError) -> str:
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        fix = "; free some space, then resume" if full else ""
+        return f"cannot write to transcript {self.path}: {error.strerror or error}{fix}"
+
+
+def read(path: Path) -> Iterator[Event]:
+    """Events one by one, chain and shape checked; stops before a torn last line.
+
+    Raises :class:`LogError` naming the first event that is wrong.
+    """
+    for record in records(path):
+        try:
+            yield Event(
+                seq=record.seq,
+                at=record.at,
+                data=_BODY.validate_python(record.data, strict=False),
+                prev=record.prev,
+                hash=record.hash,
+            )
+        except ValidationError as error:
+            raise LogError(f"{path}: event {record.seq}: {_first(error)}") from None
+
+
+def tail(path: Path, count: int = 1) -> list[Event]:
+    """The last ``count`` whole events, oldest first."""
+    try:
+        return [Event.model_validate(value) for value in tail_raw(path, count)]
+    except ValidationError as error:
+        raise LogError(f"{path}: near its end: {_first(error)}") from None
+
+
+def verify(path: Path) -> list[Problem]:
+    """What is wrong with a log, each with its event: the chain, a torn last line, bodies that format 1
+    does not know. Empty for an intact log. At most 100 problems are listed.
+
+    Raises :class:`LogError` where the file is no transcript, or one of a newer format.
+    """
+    problems: list[Problem] = []
+    for problem in check_chain(path):
+        problems.append(problem)
+        if len(problems) >= _PROBLEMS:
+            return problems
+    if problems:
+        return problems
+    # Bodies only once the chain holds: they are what was written, so a bad one is the writer's fault.
+    for record in records(path):
+        try:
+            _BODY.validate_python(record.data)
+        except ValidationError as error:
+            problems.append(Problem(record.seq, _first(error)))
+        if len(problems) >= _PROBLEMS:
+            break
+    return problems
+
+
+def _take(handle: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            raise LogError(
+                f"transcript {path} is being written by another process; wait for it or stop it"
+            ) from None
+        raise LogError(f"cannot lock transcript {path}: {error.strerror or error}") from error
+
+
+def _first(error: ValidationError) -> str:
+    detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in detail["loc"]) or "data"
+    return f"not an event as format 1 writes it ({where}: {detail['msg']})"
