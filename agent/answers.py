@@ -1,0 +1,121 @@
+"""The end of an investigation: the answer, its exit code, and what has not been tested."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from agent.reasons import NAMES
+from agent.recommend import choose, recommend
+from memory.vocabulary import (
+    Answer,
+    EnvironmentSummary,
+    Finding,
+    Level,
+    NotRun,
+    Recommendation,
+    Row,
+    Verdict,
+)
+from tools.engines.adapter import Launch
+from tools.engines.options import Option
+from transcripts.events import Concluded, Opened, Understood
+
+
+def conclusion(
+    *,
+    opened: Opened,
+    understood: Understood,
+    environment: str,
+    options: Sequence[Option],
+    rows: Sequence[Row],
+    known: Sequence[Finding],
+    launch: Launch,
+) -> Concluded:
+    """The last event. 0: each component that is reached and decided has a candidate · 1: one has none left ·
+    4: nothing could be decided."""
+    by_component = {option.component: _of(rows, option.component) for option in options}
+    choices = [
+        choice for option in options if (choice := choose(option, by_component[option.component], known))
+    ]
+    chosen = {choice.option.component for choice in choices}
+    hopeless = [
+        name for name, mine in by_component.items() if name not in chosen and _every_way_is_closed(mine)
+    ]
+    undecided = [
+        name
+        for name, mine in by_component.items()
+        if name not in chosen and any(row.verdict is Verdict.UNKNOWN for row in mine)
+    ]
+    recommendation = None if hopeless else recommend(understood.target, launch, choices, known)
+    answer = Answer(
+        investigation=opened.investigation,
+        target=understood.target,
+        environment=EnvironmentSummary(packages=understood.packages, name=environment or None),
+        backends=tuple(rows),
+        recommendation=recommendation,
+        not_run=tuple(_not_run(understood, recommendation, rows, undecided)),
+        transcript=opened.investigation,
+    )
+    if hopeless:
+        lacking = f"every backend of {', '.join(hopeless)} is refused on {understood.target.arch}"
+        return Concluded(exit_reason="none_viable", exit_code=1, summary=lacking, answer=answer)
+    if recommendation is None:
+        what = ", ".join(undecided) or understood.target.engine
+        return Concluded(
+            exit_reason="stopped",
+            exit_code=4,
+            summary=f"the source that was read decides nothing for {what}",
+            answer=answer,
+        )
+    found = ", ".join(f"{choice.option.component} {choice.row.backend}" for choice in choices)
+    return Concluded(
+        exit_reason="answered", exit_code=0, summary=f"candidate, untested: {found}", answer=answer
+    )
+
+
+def _of(rows: Sequence[Row], component: str) -> list[Row]:
+    return [row for row in rows if row.component == component]
+
+
+def _every_way_is_closed(rows: Sequence[Row]) -> bool:
+    """Something was refused and nothing is left. A component that no scenario reaches is not closed."""
+    verdicts = {row.verdict for row in rows}
+    return Verdict.BLOCKED in verdicts and verdicts <= {Verdict.BLOCKED, Verdict.NOT_APPLICABLE}
+
+
+def _not_run(
+    understood: Understood,
+    recommendation: Recommendation | None,
+    rows: Sequence[Row],
+    undecided: Sequence[str],
+) -> list[NotRun]:
+    target = understood.target
+    steps = []
+    if undecided:
+        steps.append(NotRun(level=Level.STATIC, what=f"not decided by reading: {', '.join(undecided)}"))
+    refused = [row for row in rows if row.verdict is Verdict.BLOCKED]
+    surprising = [row for row in refused if row.first_gate and row.first_gate.verdict is not row.verdict]
+    for row in (surprising or refused)[:1]:
+        explain = ["agent", "explain", row.component, row.backend, "--arch", row.arch]
+        if understood.environment:
+            explain += ["-e", understood.environment]
+        if target.quantisation:
+            explain += ["--quantisation", target.quantisation]
+        steps.append(
+            NotRun(
+                level=Level.STATIC,
+                what=f"why {row.backend} is {NAMES[row.verdict]}, hop by hop",
+                command=shlex.join(explain),
+            )
+        )
+    steps.append(NotRun(level=Level.PROBE, what=f"no kernel has run on a GPU of {target.arch}"))
+    if recommendation is not None:
+        steps.append(
+            NotRun(
+                level=Level.SERVER,
+                what="no server was started and no answer of the model was checked",
+                command=recommendation.command,
+            )
+        )
+    return steps

@@ -1,0 +1,1 @@
+"""Drivers: what decides the next step. All see the same board."""

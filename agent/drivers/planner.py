@@ -1,0 +1,276 @@
+"""The built-in driver: deterministic, no key, no network of its own. It knows rungs, not backends.
+
+Environment, then options and model classes, then a hypothesis per candidate, then rung after rung,
+then findings, then the answer. Where it stands is read off the board each time, so an investigation
+that was cut off goes on from its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent.answers import conclusion
+from agent.board import Board
+from agent.loop import Call, Decision
+from agent.question import QuestionError, parse_question
+from agent.relevance import relevant
+from agent.rungs import Rung, ladder
+from memory.clock import hypothesis_id
+from memory.vocabulary import Claim, Finding, HypothesisState, Level, Target, Verdict
+from tools.engines.adapter import engines
+from tools.engines.options import Option
+from transcripts.events import Called, Concluded, HypothesisChanged, Noted, Opened, Returned, Understood
+
+_RECORDED = {Verdict.BLOCKED, Verdict.REROUTED, Verdict.NO_STATIC_OBSTACLE}
+"""Verdicts that are worth keeping: the source says something."""
+
+
+class Planner:
+    """Cheapest evidence first, one component at a time."""
+
+    name = "planner"
+
+    def __init__(self, rungs: Sequence[Rung] | None = None) -> None:
+        self._rungs = list(ladder() if rungs is None else rungs)
+
+    def decide(self, board: Board) -> Decision:
+        opened = board.opened
+        assert opened is not None, "a transcript begins with opened"
+        if failure := _failure(board):
+            return Decision(conclude=failure)
+        if _environment(board) is None:
+            return Decision(calls=[_create(board, opened)])
+        if not board.results("list_backends"):
+            return Decision(calls=_inspect(board, opened))
+        if board.understood is None:
+            return self._open(board, opened)
+        if decision := self._climb(board):
+            return decision
+        if claims := _claims(board):
+            return Decision(calls=claims)
+        return Decision(conclude=self._conclude(board, opened))
+
+    def _open(self, board: Board, opened: Opened) -> Decision:
+        """Say what was understood and open a hypothesis for each candidate."""
+        target = _target(board, opened)
+        name, packages = _environment(board) or ("", {})
+        options = relevant(declared(board), target.quantisation)
+        changes: list[Understood | HypothesisChanged | Noted] = [
+            Understood(target=target, environment=name, packages=packages)
+        ]
+        for option in options:
+            for value in option.values:
+                changes.append(
+                    HypothesisChanged(
+                        id=hypothesis_id(option.component, value.value, target.arch),
+                        component=option.component,
+                        backend=value.value,
+                        arch=target.arch,
+                        state=HypothesisState.OPEN,
+                        because=f"{option.flag} accepts it",
+                    )
+                )
+        if not options:
+            changes.append(Noted(text=f"{target.engine} declares no option that this target depends on"))
+        return Decision(changes=changes)
+
+    def _climb(self, board: Board) -> Decision | None:
+        """What the next rung has to do: read results that came back, else test what it applies to."""
+        for rung in self._rungs:
+            changes = _read(board, rung)
+            if changes:
+                return Decision(changes=changes)
+            ready = [one for one in board.hypotheses.values() if rung.applicable(board, one)]
+            if ready:
+                # One component in one batch: independent calls, so they may share the machine.
+                batch = [one for one in ready if one.component == ready[0].component]
+                return Decision(calls=rung.calls(board, batch))
+        return None
+
+    def _conclude(self, board: Board, opened: Opened) -> Concluded:
+        assert board.understood is not None
+        target = board.understood.target
+        name, _ = _environment(board) or ("", {})
+        options = relevant(declared(board), target.quantisation)
+        return conclusion(
+            opened=opened,
+            understood=board.understood,
+            environment=name,
+            options=options,
+            rows=[one.row for one in board.hypotheses.values() if one.row is not None],
+            known=known_findings(board),
+            launch=engines()[target.engine].launch,
+        )
+
+
+def declared(board: Board) -> list[Option]:
+    """The engine's options as ``list_backends`` gave them."""
+    output = board.output_of("list_backends") or {}
+    return [Option.model_validate(option) for option in output.get("options", ())]
+
+
+def known_findings(board: Board) -> list[Finding]:
+    """Findings of earlier investigations that were looked up in this one."""
+    found = []
+    for call, _ in board.results("search_findings"):
+        output = board.output(call.call) or {}
+        found += [Finding.model_validate(finding) for finding in output.get("findings", ())]
+    return found
+
+
+def _environment(board: Board) -> tuple[str, dict[str, str]] | None:
+    """Name and packages, given or created."""
+    opened = board.opened
+    if opened is not None and opened.options.get("environment"):
+        return str(opened.options["environment"]), dict(opened.options.get("packages", {}))
+    output = board.output_of("create_environment")
+    if not isinstance(output, dict):
+        return None
+    environment = output.get("environment", output)
+    return str(environment["name"]), dict(environment["packages"])
+
+
+def _create(board: Board, opened: Opened) -> Call:
+    target = _target(board, opened)
+    return Call(
+        "create_environment",
+        {"packages": list(opened.options.get("requirements", ())), "arch": target.arch},
+        why="the packages to read",
+    )
+
+
+def _inspect(board: Board, opened: Opened) -> list[Call]:
+    target = _target(board, opened)
+    name, _ = _environment(board) or ("", {})
+    calls = [
+        Call(
+            "list_backends",
+            {"environment": name, "engine": target.engine},
+            why="what the installed version can be told",
+        )
+    ]
+    if target.model:
+        calls.append(
+            Call(
+                "find_model",
+                {"environment": name, "engine": target.engine, "model": target.model},
+                why="the classes that the installed version registers for the model",
+            )
+        )
+    return calls
+
+
+def _target(board: Board, opened: Opened) -> Target:
+    """The question as parsed, with the model's classes once they are known."""
+    options = opened.options
+    target = parse_question(
+        opened.question,
+        arch=options.get("arch"),
+        engine=options.get("engine"),
+        local_archs=options.get("local_archs", ()),
+    )
+    output = board.output_of("find_model")
+    if isinstance(output, dict):
+        classes = tuple(output.get("classes", ()))
+        assumed = target.assumed
+        if not classes:
+            assumed += (f"no class of {target.engine} goes by {target.model}: no model's rules are applied",)
+        target = target.model_copy(update={"model_classes": classes, "assumed": assumed})
+    return target
+
+
+def _failure(board: Board) -> Concluded | None:
+    """The end, if a step that everything rests on failed."""
+    for tool in ("create_environment", "list_backends"):
+        results = board.results(tool)
+        if results and results[-1][1].status != "ok":
+            called, returned = results[-1]
+            return _ended(called, returned)
+    try:
+        _target(board, board.opened) if board.opened else None
+    except QuestionError as error:
+        return Concluded(exit_reason="failed", exit_code=2, summary=str(error))
+    return None
+
+
+def _ended(called: Called, returned: Returned) -> Concluded:
+    why = returned.error or f"{called.tool} gave no result"
+    if returned.status in {"denied", "interrupted"}:
+        return Concluded(exit_reason="stopped", exit_code=4, summary=why)
+    if isinstance(returned.output, dict) and returned.output.get("missing"):
+        return Concluded(exit_reason="missing", exit_code=3, summary=why)
+    wrong_input = not why.startswith(f"{called.tool} failed with an unexpected error")
+    return Concluded(exit_reason="failed", exit_code=2 if wrong_input else 4, summary=why)
+
+
+def _read(board: Board, rung: Rung) -> list[Understood | HypothesisChanged | Noted]:
+    """State changes that results of this rung call for and that have not been made."""
+    changes: list[Understood | HypothesisChanged | Noted] = []
+    for name, called in board.calls.items():
+        hypothesis = board.hypotheses.get(called.hypothesis or "")
+        returned = board.returned.get(name)
+        if called.rung != rung.name or hypothesis is None or returned is None:
+            continue
+        if board.seqs[name] in hypothesis.causes:
+            continue
+        if returned.status == "interrupted":
+            continue
+        reading = rung.read(board, hypothesis, returned)
+        if reading is not None:
+            changes.append(
+                hypothesis.model_copy(
+                    update={
+                        "state": reading.state,
+                        "because": reading.because,
+                        "row": reading.row,
+                        "causes": (*hypothesis.causes, board.seqs[name]),
+                    }
+                )
+            )
+    return changes
+
+
+def _claims(board: Board) -> list[Call]:
+    """A finding for each row whose evidence says something, unless it was recorded already."""
+    assert board.understood is not None
+    target, packages = board.understood.target, board.understood.packages
+    done = {call.hypothesis for call, _ in board.results("record_finding")}
+    calls = []
+    for hypothesis in board.hypotheses.values():
+        row = hypothesis.row
+        if row is None or hypothesis.id in done or row.verdict not in _RECORDED or not row.evidence:
+            continue
+        claim = Claim(
+            component=row.component,
+            backend=row.backend,
+            arch=row.arch,
+            engine=target.engine,
+            packages=packages,
+            scenario=_scenario(board, hypothesis),
+            level=Level.STATIC,
+            verdict=row.verdict,
+            because=row.because,
+            runs_instead=row.runs_instead,
+            conditions=row.conditions,
+            source_evidence=row.evidence,
+        )
+        calls.append(
+            Call(
+                "record_finding",
+                {"claim": claim.model_dump(mode="json"), "environment": board.understood.environment},
+                why="kept with the lines it rests on",
+                hypothesis=hypothesis.id,
+            )
+        )
+    return calls
+
+
+def _scenario(board: Board, hypothesis: HypothesisChanged) -> dict[str, str]:
+    """The scenario under which the trace judged, as the trace stated it."""
+    for name, called in reversed(board.calls.items()):
+        if called.hypothesis == hypothesis.id and called.tool == "trace_viability":
+            output: Any = board.output(name)
+            if isinstance(output, dict):
+                return dict(output.get("scenario", {}))
+    return {}

@@ -1,0 +1,148 @@
+"""The loop: ask the driver what next, write it down, do it, write down what came of it.
+
+Nothing happens that is not an event first: a ``called`` is on disk before its tool runs, a
+``returned`` before the driver is asked again, in the order of the request. Every way out is a
+recorded ``concluded``; its ``exit_code`` is the program's. The board is folded from the events, so a
+driver that looks at nothing else decides the same again.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.board import Board
+from agent.execute import Executor
+from agent.text import shorten
+from memory.vocabulary import Finding
+from transcripts.events import Called, Concluded, Event, Found, HypothesisChanged, Noted, Returned, Understood
+
+MOST_TURNS = 10_000
+"""Decisions after which an investigation stops: a driver that does not come to an end is broken."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool to run, and why."""
+
+    tool: str
+    input: dict[str, object]
+    why: str = ""
+    rung: str | None = None
+    hypothesis: str | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a driver wants next: first what it has concluded from the last results, then calls, or the end."""
+
+    changes: Sequence[Understood | HypothesisChanged | Noted] = ()
+    calls: Sequence[Call] = ()
+    conclude: Concluded | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.changes and not self.calls and self.conclude is None
+
+
+class Driver(Protocol):
+    """Decides; never acts. The same board gives the same decision."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decide(self, board: Board) -> Decision: ...
+
+
+class Recorder(Protocol):
+    """Where events go: one transcript, flushed to disk before ``append`` returns."""
+
+    def append(self, data: object) -> Event: ...
+
+
+@dataclass
+class Investigation:
+    """One run of the loop over one transcript."""
+
+    log: Recorder
+    board: Board
+    driver: Driver
+    executor: Executor
+    folded: Callable[[Event], None] = lambda _: None
+    """Told of every event once it is on disk; the store keeps its rows up to date with it."""
+    _calls: int = field(default=0, init=False)
+
+    def run(self) -> Concluded:
+        """Go on until the transcript is concluded. Never raises for what a driver or a tool does."""
+        self._calls = len(self.board.calls)
+        try:
+            for _ in range(MOST_TURNS):
+                self._turn(self.driver.decide(self.board))
+                if self.board.concluded is not None:
+                    return self.board.concluded
+            return self._conclude("stopped", 4, f"stopped after {MOST_TURNS} decisions without an answer")
+        except KeyboardInterrupt:
+            self._close_calls("interrupted", "interrupted before it returned")
+            return self._conclude("interrupted", 130, "interrupted; what was found so far is kept")
+        except Exception as error:  # noqa: BLE001 - every exit is an event, a bug's too
+            if isinstance(error, self.executor.fatal):
+                raise
+            self._close_calls("error", "not run: the investigation failed")
+            self.record(Noted(text=traceback.format_exc()))
+            line = shorten(f"{type(error).__name__}: {error}", 300)
+            return self._conclude("failed", 4, f"failed with an unexpected error ({line}); see the transcript")
+
+    def record(self, data: object) -> Event:
+        """Write one event, then let the board and the store know."""
+        event = self.log.append(data)
+        self.board.add(event)
+        self.folded(event)
+        return event
+
+    def _turn(self, decision: Decision) -> None:
+        if decision.empty:
+            raise RuntimeError(f"the driver {self.driver.name} decided nothing")
+        for change in decision.changes:
+            self.record(change)
+        for group in self.executor.groups(decision.calls):
+            self._run(group)
+        if decision.conclude is not None:
+            self.record(decision.conclude)
+
+    def _run(self, group: Sequence[Call]) -> None:
+        """Calls that run together: all announced, then run, then their results in the same order."""
+        numbered = [self._announce(call) for call in group]
+        for called, result in zip(numbered, self.executor.run(numbered), strict=True):
+            self.record(result.note) if result.note else None
+            self.record(result.returned)
+            if result.finding is not None:
+                self._found(called, result.finding)
+
+    def _announce(self, call: Call) -> Called:
+        self._calls += 1
+        called = Called(
+            call=f"c{self._calls}",
+            tool=call.tool,
+            effect=self.executor.effect(call.tool),
+            input=call.input,
+            why=call.why,
+            rung=call.rung,
+            hypothesis=call.hypothesis,
+        )
+        self.record(called)
+        return called
+
+    def _found(self, called: Called, finding: Finding) -> None:
+        if all(known.id != finding.id for known in self.board.findings):
+            self.record(Found(finding=finding))
+
+    def _close_calls(self, status: str, why: str) -> None:
+        for call in self.board.unanswered:
+            self.record(Returned.model_validate({"call": call, "status": status, "error": why}))
+
+    def _conclude(self, reason: str, code: int, summary: str) -> Concluded:
+        concluded = Concluded.model_validate({"exit_reason": reason, "exit_code": code, "summary": summary})
+        self.record(concluded)
+        return concluded

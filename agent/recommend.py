@@ -1,0 +1,119 @@
+"""From rows to a launch command: which candidate of each component, why that one, and how it is written.
+
+Order: what was measured; else what the engine itself would pick, if nothing blocks it; else the first
+that the engine declares and the source lets through. A current report or finding that says ``nan`` or
+crash of the same component, backend and architecture puts a candidate behind the others.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memory.vocabulary import Finding, FindingStatus, Outcome, Recommendation, Row, Target, Verdict
+from tools.engines.adapter import Launch
+from tools.engines.options import Option
+
+PLACEHOLDER = "MODEL_PATH"
+"""Stands for the model where the person gave no path or repository: never invented."""
+
+_DEMOTING = {Outcome.NAN, Outcome.WRONG, Outcome.CRASHED, Outcome.HUNG, Outcome.STRESS_FAILED}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate of one component."""
+
+    option: Option
+    row: Row
+    why: str
+    others: tuple[Row, ...]
+
+
+def choose(option: Option, rows: Sequence[Row], known: Sequence[Finding]) -> Choice | None:
+    """The best candidate among ``rows`` of one component, None if there is none."""
+    against = demotions(rows, known)
+    candidates = [row for row in rows if row.verdict is Verdict.NO_STATIC_OBSTACLE]
+    measured = [row for row in rows if row.observed and row.observed.outcome is Outcome.OK]
+    picked = engines_own(option, rows)
+    ranked = [(row, "measured") for row in measured]
+    if picked is not None:
+        ranked.append(picked)
+    ranked += [(row, "first declared that no gate refuses") for row in candidates]
+    ranked.sort(key=lambda pair: pair[0].backend in against)  # stable: the order above holds within each half
+    if not ranked:
+        return None
+    row, why = ranked[0]
+    if row.backend in against:
+        why = f"{why}; but {against[row.backend]}"
+    others = tuple(one for one in candidates if one.backend != row.backend)
+    return Choice(option, row, why, others)
+
+
+def engines_own(option: Option, rows: Sequence[Row]) -> tuple[Row, str] | None:
+    """What the engine picks when the option is left alone, if the source lets that through."""
+    by_name = {row.backend: row for row in rows}
+    default = by_name.get(str(option.default))
+    if default is None:
+        return None
+    if default.verdict is Verdict.NO_STATIC_OBSTACLE:
+        return default, "the engine's default"
+    picked = by_name.get(default.runs_instead or "")
+    if default.verdict is Verdict.REROUTED and picked and picked.verdict is Verdict.NO_STATIC_OBSTACLE:
+        return picked, f"what the engine's default ({default.backend}) leads to"
+    return None
+
+
+def demotions(rows: Sequence[Row], known: Sequence[Finding]) -> dict[str, str]:
+    """Backend → what speaks against it although the source lets it through, with the finding's id."""
+    against: dict[str, str] = {}
+    for row in rows:
+        for finding in known:
+            claim = finding.claim
+            same = (claim.component, claim.backend, claim.arch) == (row.component, row.backend, row.arch)
+            if same and finding.status is FindingStatus.CURRENT and claim.outcome in _DEMOTING:
+                tested = " ".join(f"{name} {version}" for name, version in claim.packages.items())
+                against.setdefault(
+                    row.backend,
+                    f"{claim.outcome} was seen with {tested or 'another version'} "
+                    f"({claim.level}, agent findings show {finding.id[:12]})",
+                )
+    return against
+
+
+def recommend(
+    target: Target,
+    launch: Launch,
+    choices: Sequence[Choice],
+    known: Sequence[Finding],
+) -> Recommendation | None:
+    """The command for ``choices``, None where there are none."""
+    if not choices:
+        return None
+    rows = [row for choice in choices for row in (choice.row, *choice.others)]
+    notes = [f"{c.option.component}: {c.row.backend}, {c.why}" for c in choices]
+    notes += [
+        f"behind the others: {backend}, {why}"
+        for backend, why in demotions(rows, known).items()
+        if all(choice.row.backend != backend for choice in choices)
+    ]
+    return Recommendation(
+        command=command(target, launch, {c.option.flag: c.row.backend for c in choices if c.option.flag}),
+        tested=all(c.row.observed is not None and c.row.observed.outcome is Outcome.OK for c in choices),
+        ranked_by=tuple(notes),
+        alternatives=tuple(f"{c.option.component}: {row.backend}" for c in choices for row in c.others),
+    )
+
+
+def command(target: Target, launch: Launch, flags: Mapping[str, str]) -> str:
+    """A launch command, quoted for a shell. Only what was given or chosen is in it."""
+    parts = list(launch.command)
+    # A repository or a path can be served; a name such as "qwen3.5" cannot.
+    model = target.model if target.model and "/" in target.model and " " not in target.model else PLACEHOLDER
+    parts += [launch.model, model] if launch.model else [model]
+    for flag, value in flags.items():
+        parts += [flag, value]
+    if target.gpu_count is not None:
+        parts += [launch.tensor_parallel, str(target.gpu_count)]
+    return shlex.join(parts)

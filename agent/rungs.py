@@ -1,0 +1,155 @@
+"""The ladder of evidence as the planner sees it: rungs that apply, cost, are run and are read.
+
+Two exist now: what is known already, and what the source says. A dearer one (compile, probe, server)
+is one class more with the same four methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent.board import Board
+from agent.loop import Call
+from agent.reasons import sentence
+from memory.vocabulary import HypothesisState, Level, Row, Verdict
+from transcripts.events import HypothesisChanged, Returned
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a rung makes of one result: the hypothesis' new state, the reason, and the row if there is one."""
+
+    state: HypothesisState
+    because: str
+    row: Row | None = None
+
+
+class Rung(Protocol):
+    """One way to learn about hypotheses."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def level(self) -> Level: ...
+
+    def applicable(self, board: Board, hypothesis: HypothesisChanged) -> bool:
+        """Whether it could say anything new about it."""
+
+    def cost(self) -> float:
+        """Minutes for one hypothesis, roughly."""
+
+    def calls(self, board: Board, hypotheses: Sequence[HypothesisChanged]) -> list[Call]:
+        """The tool calls that test them, each naming its hypothesis (or none if it is about all)."""
+
+    def read(self, board: Board, hypothesis: HypothesisChanged, returned: Returned) -> Reading | None:
+        """What a result says of ``hypothesis``; None if nothing."""
+
+
+class KnownFindings:
+    """What an earlier investigation has found about the component on this architecture. One call for all."""
+
+    name = "known findings"
+    level = Level.REPORT
+    tool = "search_findings"
+
+    def applicable(self, board: Board, hypothesis: HypothesisChanged) -> bool:
+        asked = {(c.input.get("component"), c.input.get("arch")) for c, _ in board.results(self.tool)}
+        return (hypothesis.component, hypothesis.arch) not in asked
+
+    def cost(self) -> float:
+        return 0.0
+
+    def calls(self, board: Board, hypotheses: Sequence[HypothesisChanged]) -> list[Call]:
+        subjects = dict.fromkeys((one.component, one.arch) for one in hypotheses)
+        return [
+            Call(
+                self.tool,
+                {"component": component, "arch": arch},
+                why=f"what is known of {component} on {arch}",
+                rung=self.name,
+            )
+            for component, arch in subjects
+        ]
+
+    def read(self, board: Board, hypothesis: HypothesisChanged, returned: Returned) -> Reading | None:
+        return None  # Findings of other versions do not move a hypothesis; the recommendation weighs them.
+
+
+class Static:
+    """What the source says, followed from the option to the kernel."""
+
+    name = "static"
+    level = Level.STATIC
+    tool = "trace_viability"
+
+    def applicable(self, board: Board, hypothesis: HypothesisChanged) -> bool:
+        return hypothesis.state is HypothesisState.OPEN
+
+    def cost(self) -> float:
+        return 0.02
+
+    def calls(self, board: Board, hypotheses: Sequence[HypothesisChanged]) -> list[Call]:
+        assert board.understood is not None, "a hypothesis is opened only for an understood target"
+        assert board.opened is not None
+        target = board.understood.target
+        scenario = board.opened.options.get("scenario", {})
+        return [
+            Call(
+                self.tool,
+                {
+                    "environment": board.understood.environment,
+                    "component": one.component,
+                    "backend": one.backend,
+                    "arch": one.arch,
+                    "engine": target.engine,
+                    "model_classes": list(target.model_classes),
+                    "quantisation": target.quantisation,
+                    "scenario": scenario_for(scenario, one.component),
+                },
+                why=f"does the source let {one.backend} through on {one.arch}",
+                rung=self.name,
+                hypothesis=one.id,
+            )
+            for one in hypotheses
+        ]
+
+    def read(self, board: Board, hypothesis: HypothesisChanged, returned: Returned) -> Reading:
+        output: Any = board.output(returned.call)
+        if returned.status != "ok" or not isinstance(output, dict):
+            row = Row(
+                component=hypothesis.component,
+                backend=hypothesis.backend,
+                arch=hypothesis.arch,
+                verdict=Verdict.UNKNOWN,
+                state=HypothesisState.INCONCLUSIVE,
+            )
+            return Reading(row.state, f"the trace failed: {returned.error or 'no result'}", row)
+        row = Row.model_validate(output["row"])
+        # Reading never confirms and never refutes: it predicts. What it cannot follow stays undecided.
+        state = (
+            HypothesisState.INCONCLUSIVE if row.verdict is Verdict.UNKNOWN else HypothesisState.PREDICTED
+        )
+        row = row.model_copy(update={"state": state})
+        return Reading(state, sentence(row), row)
+
+
+def scenario_for(scenario: dict[str, str], component: str) -> dict[str, str]:
+    """The settings that reach ``component``: ``key`` reaches all, ``COMPONENT.key`` that one."""
+    mine: dict[str, str] = {}
+    for name, value in scenario.items():
+        owner, dot, key = name.partition(".")
+        if not dot:
+            mine[name] = value
+    for name, value in scenario.items():
+        owner, dot, key = name.partition(".")
+        if dot and owner == component:
+            mine[key] = value
+    return mine
+
+
+def ladder() -> list[Rung]:
+    """The rungs there are, cheapest first."""
+    return [KnownFindings(), Static()]
