@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 from tools.base import ToolError
-from tools.environment.model import Environment, digest
+from tools.environment.model import Environment, canonical, digest
 from tools.source.tree import SourceTree, decode
 
 _VERSION = re.compile(r"""^_?_?version_?_?\s*(?::\s*str\s*)?=\s*['"]([^'"]+)['"]""", re.MULTILINE)
@@ -29,7 +29,7 @@ def adopt(path: Path) -> Environment:
         raise ToolError(f"no folder {path}; expected a folder with unpacked packages", missing=True)
     try:
         root = _packages_folder(path)
-        packages = SourceTree(root).packages
+        packages = {canonical(name): version for name, version in SourceTree(root).packages.items()}
         marks = _recorded(root) if packages else []
         if not packages:
             packages = _checked_out(root)
@@ -100,7 +100,7 @@ def _checked_out(root: Path) -> dict[str, str]:
     for folder in folders:
         version = _declared_version(folder) or project.get("version") or "unknown"
         name = project.get("name") if len(folders) == 1 else None
-        found[name or folder.name] = version
+        found[canonical(name or folder.name)] = version
     return found
 
 

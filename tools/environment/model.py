@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -44,12 +45,10 @@ class Environment(Contract):
     platform: str
     python: str
     packages: dict[str, str]
-    """Version by distribution name, as the packages themselves spell it."""
+    """Version by canonical distribution name (``flashinfer-python``, never ``flashinfer_python``)."""
     wheels: tuple[Wheel, ...] = ()
     requested: tuple[str, ...] = ()
     fingerprint: Sha256
-    pinned: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Engine → package → the exact version that the engine's metadata asks for (kernel libraries only)."""
 
     @property
     def root(self) -> Path:
@@ -65,10 +64,7 @@ class Environment(Contract):
 
 def canonical(name: str) -> str:
     """A distribution's name as comparisons use it: lower case, runs of ``-_.`` as one hyphen."""
-    out = "".join("-" if character in "-_." else character for character in name.lower())
-    while "--" in out:
-        out = out.replace("--", "-")
-    return out
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def digest(document: object) -> str:

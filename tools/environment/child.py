@@ -1,0 +1,148 @@
+"""Running another program so that nothing of it is left behind, whatever happens to us.
+
+The child gets a session of its own, an environment of allowed variables only (no keys), no input, its output
+in a file, and a time limit. On every way out (a return, an error, Ctrl-C, a request to terminate) the whole
+tree below it is ended before this function returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+POLL = 0.05
+GRACE = 3.0
+"""Seconds between asking the tree to end and ending it."""
+
+_ALLOWED = {
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP"),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "NETRC"),
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the child ended. ``code`` is its exit status (negative: the signal); ``seconds`` of wall time."""
+
+    code: int
+    timed_out: bool
+    seconds: float
+
+
+def allowed_environment(
+    source: Mapping[str, str], also: Callable[[str], bool] = lambda _: False
+) -> dict[str, str]:
+    """Those variables of ``source`` that a child may see: the common ones and those that ``also`` accepts."""
+    return {name: value for name, value in source.items() if name in _ALLOWED or also(name)}
+
+
+def run_child(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    output: Path,
+    seconds: float,
+    tick: Callable[[float], None] = lambda _: None,
+    errors: Path | None = None,
+) -> Ended:
+    """Run ``command`` in ``folder`` and wait; stdout goes to ``output``, stderr to ``errors`` or there too.
+
+    ``tick`` is called about twenty times a second with the seconds gone by. Raises ``OSError`` if the program
+    cannot be started.
+    """
+    started = time.monotonic()
+    with contextlib.ExitStack() as files:
+        out = files.enter_context(output.open("wb"))
+        err = files.enter_context(errors.open("wb")) if errors else subprocess.STDOUT
+        files.enter_context(_terminated_as_exit())
+        process = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        timed_out = False
+        try:
+            while True:
+                try:
+                    process.wait(POLL)
+                    break
+                except subprocess.TimeoutExpired:
+                    gone = time.monotonic() - started
+                    if gone > seconds:
+                        timed_out = True
+                        break
+                    tick(gone)
+        finally:
+            end_tree(process)
+    return Ended(process.returncode, timed_out, time.monotonic() - started)
+
+
+def end_tree(process: subprocess.Popen[bytes]) -> None:
+    """End the child and all below it. Bounded: asks, waits :data:`GRACE` seconds, then kills."""
+    # Taken before the first signal: once a parent is gone its children can no longer be found by it.
+    members: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        members = psutil.Process(process.pid).children(recursive=True)
+    if process.poll() is None or members or _group_lives(process.pid):
+        _signal(process, members, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        psutil.wait_procs(members, timeout=GRACE if members else 0)
+        _signal(process, members, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _signal(process: subprocess.Popen[bytes], members: list[psutil.Process], number: int) -> None:
+    # The session's group has the child's own id; a member that made a group of its own is met one by one.
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, number)
+    for member in members:
+        with contextlib.suppress(psutil.Error):
+            member.send_signal(number)
+
+
+@contextlib.contextmanager
+def _terminated_as_exit() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into ``SystemExit`` while a child runs, so that it is ended too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    # Someone else's handler stands: it knows better what the program does.
+    before = {n: signal.signal(n, leave) for n in numbers if signal.getsignal(n) is signal.SIG_DFL}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
