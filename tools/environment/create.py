@@ -26,7 +26,7 @@ from tools.environment.model import (
     environment_name,
     fingerprint,
 )
-from tools.environment.pins import kernel_pins, pin_warnings, profiles
+from tools.environment.pins import kernel_pins, machine_of, pin_warnings, profiles
 from tools.environment.request import Request, parse_request
 from tools.environment.staging import Staging, exclusive
 from tools.environment.store import DESCRIPTION, SITE, list_environments, load
@@ -132,7 +132,7 @@ def _fetch(uv: Uv, wheels: Sequence[Wheel], platform: str, site: Path, progress:
 
 def _fetch_pinned(uv: Uv, engine: str, platform: str, site: Path, progress: Progress) -> list[Wheel]:
     """Bring the kernel libraries that the unpacked engine pins; one without a wheel is left out, and said."""
-    pins = kernel_pins(site, engine, platform.split("-", 1)[0])
+    pins = kernel_pins(site, engine, machine_of(platform))
     if not pins:
         return []
     named = [f"{name}=={version}" for name, version in pins.items()]

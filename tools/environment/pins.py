@@ -80,7 +80,7 @@ def kernel_pins(root: Path, engine: str, machine: str) -> dict[str, str]:
 
 def pin_warnings(environment: Environment) -> list[str]:
     """One sentence for each kernel library whose version is not one that its engine asks for."""
-    machine = _machine(environment.platform)
+    machine = machine_of(environment.platform)
     warnings = []
     for engine, profile in profiles().items():
         if engine not in environment.packages:
@@ -104,7 +104,8 @@ def closure(root: Path, packages: Mapping[str, str], machine: str) -> set[str]:
     return names
 
 
-def _machine(platform: str) -> str:
+def machine_of(platform: str) -> str:
+    """CPU of a platform tag, ``x86_64`` where it does not say."""
     return "aarch64" if "aarch64" in platform else "x86_64"
 
 

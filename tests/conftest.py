@@ -1,0 +1,59 @@
+"""What all tests share: a home of their own, and real wheels."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+import platformdirs
+import pytest
+
+from memory.architecture import Architecture
+from memory.home import Home
+from tools.base import ToolError
+from tools.environment.create import create_environment
+from tools.environment.model import Environment
+
+
+class Wheels(Protocol):
+    """Give the environment that holds exactly these packages, e.g. ``wheels("sglang==0.5.9")``."""
+
+    def __call__(self, *requirements: str, arch: Architecture | None = None) -> Environment: ...
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees or touches what the person who runs it has: neither findings nor a configured model."""
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ASSAY_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """An empty, writable home."""
+    return Home(tmp_path / "home").prepare()
+
+
+@pytest.fixture
+def wheels(request: pytest.FixtureRequest) -> Wheels:
+    """Real packages, unpacked once and kept between runs. Only for tests marked ``network``.
+
+    They lie in the user's cache folder, or in ``ASSAY_TEST_HOME``; environments never change, so tests, workers
+    and runs can share them. Without a network the test is skipped, except in CI, where it fails.
+    """
+    if request.node.get_closest_marker("network") is None:
+        pytest.fail("a test that uses the fixture `wheels` must be marked `network`")
+    named = os.environ.get("ASSAY_TEST_HOME")
+    kept = Home(Path(named) if named else platformdirs.user_cache_path("assay") / "tests")
+
+    def give(*requirements: str, arch: Architecture | None = None) -> Environment:
+        try:
+            return create_environment(kept, requirements, arch, with_pins=False)
+        except ToolError as error:
+            if error.missing and not os.environ.get("CI"):
+                pytest.skip(f"real wheels are out of reach: {error}")
+            raise
+
+    return give
