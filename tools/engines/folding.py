@@ -10,7 +10,7 @@ result incomplete; nothing is guessed and nothing is executed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tools.engines.modules import Function, Module, Modules, Scope
@@ -54,10 +54,15 @@ UNKNOWN = Folded(complete=False)
 
 
 class Folder:
-    """Folds expressions of one tree."""
+    """Folds expressions of one tree. ``registered`` gives the keys registered by functions of some names."""
 
-    def __init__(self, modules: Modules) -> None:
+    def __init__(
+        self,
+        modules: Modules,
+        registered: Callable[[Iterable[str]], tuple[LiteralValue, ...]] = lambda names: (),
+    ) -> None:
         self.modules = modules
+        self.registered = registered
 
     def fold(self, node: ast.expr, scope: Scope, idiom: str = "choices-list", depth: int = 0) -> Folded:
         """The values of ``node`` as a collection; a constant counts as a collection of one."""
@@ -178,6 +183,9 @@ class Folder:
         if found is None:
             return UNKNOWN
         folded = self._fold_found(found.node, found.scope, idiom, depth)
+        if not folded.values and folded.complete:
+            # An empty container is filled somewhere: by a function that a decorator or a call names.
+            folded = Folded(self.registered(_fillers(name, found.scope.module)), complete=False)
         complete = folded.complete and not _changed_in_function(name, found.scope)
         return replace(
             folded,
@@ -269,3 +277,18 @@ def _changed_in_function(name: str, scope: Scope) -> bool:
             case ast.AugAssign(target=ast.Name(id=owner)) if owner == name:
                 return True
     return False
+
+
+def _fillers(name: str, module: Module) -> list[str]:
+    """Functions of ``module`` that store into ``name[...]``: what registers under it."""
+    return [
+        function.name
+        for function in module.syntax.body
+        if isinstance(function, ast.FunctionDef)
+        and any(
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and last_name(node.value) == name
+            for node in ast.walk(function)
+        )
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 from memory.vocabulary import Contract, Evidence
 from tools.engines.adapter import require_installed
 from tools.engines.components import chooses_implementation, component_of
+from tools.engines.copies import Copies
 from tools.engines.folding import Folder
 from tools.engines.idioms import CANDIDATE, Declaration, declarations
 from tools.engines.modules import Modules
@@ -59,7 +60,8 @@ def discover_options(tree: SourceTree, engine: str) -> list[Option]:
     """
     profile = require_installed(engine, tree)
     modules = Modules(tree)
-    folder = Folder(modules)
+    copies = Copies()
+    folder = Folder(modules, copies.registered)
     candidates: list[str] = []
     texts: dict[str, bytes] = {}
     for under in profile.options_under:
@@ -67,28 +69,38 @@ def discover_options(tree: SourceTree, engine: str) -> list[Option]:
             continue
         for file in walk(tree, under, (".py",)):
             data = read_bytes(tree, file)
+            copies.scan(file, data)
             if CANDIDATE.search(data):
                 candidates.append(file)
                 texts[file] = data
     for file in candidates:
         modules.load(file, texts[file])
     return [
-        _option(tree, declared, texts)
+        _option(tree, declared, texts, copies)
         for declared in declarations(modules, folder, candidates)
         if declared.values.values
     ]
 
 
-def _option(tree: SourceTree, declared: Declaration, texts: dict[str, bytes]) -> Option:
+def _option(tree: SourceTree, declared: Declaration, texts: dict[str, bytes], copies: Copies) -> Option:
+    values = declared.values.values
+    declared_at = {(value.file, value.line) for value in values}
+    other = copies.of(frozenset(str(value.value) for value in values))
     return Option(
         component=component_of(declared.flag or declared.field),
         flag=declared.flag,
         field=declared.field,
         values=tuple(
             DeclaredValue(
-                value=str(value.value), evidence=tree.evidence(value.file, value.line, idiom=value.idiom)
+                value=str(value.value),
+                evidence=tree.evidence(value.file, value.line, idiom=value.idiom),
+                also=tuple(
+                    tree.evidence(copy.file, copy.line, idiom=copy.idiom)
+                    for copy in other.get(str(value.value), [])
+                    if (copy.file, copy.line) not in declared_at
+                ),
             )
-            for value in declared.values.values
+            for value in values
         ),
         default=declared.default,
         open_set=not declared.values.complete or _has_adder(tree, declared, texts),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools.source.tree import SourceTree
@@ -14,7 +15,7 @@ PARSE_LIMIT = 8_000_000
 
 
 def walk(tree: SourceTree, under: str = "", suffixes: tuple[str, ...] = ()) -> Iterator[str]:
-    """Relative names (with ``/``) of the files below ``under``, sorted; links out of the tree are skipped.
+    """Relative names (with ``/``) of the files below ``under``, sorted; links are not followed.
 
     ``suffixes`` keeps only names that end so. Raises ``SourceError`` if ``under`` is not in the tree.
     """
@@ -35,11 +36,8 @@ def _below(tree: SourceTree, start: Path, suffixes: tuple[str, ...]) -> Iterator
             continue
         for entry in entries:
             if entry.is_symlink():
-                # A link to a folder could make a cycle; a link to a file counts if it stays inside.
-                target = Path(entry.path).resolve()
-                if not target.is_file() or tree.root not in target.parents:
-                    continue
-            elif entry.is_dir():
+                continue  # what it leads to is found where it lies, or is outside
+            if entry.is_dir():
                 if entry.name not in SKIPPED_FOLDERS:
                     pending.append(entry.path)
                 continue
@@ -53,3 +51,25 @@ def read_bytes(tree: SourceTree, file: str) -> bytes:
         return (tree.root / file).read_bytes()
     except OSError:
         return b""
+
+
+def glob_filter(glob: str) -> Callable[[str], bool]:
+    """A test for relative names: ``*.py`` looks at the last part, ``a/**/b*.py`` at all of the name."""
+    whole = "/" in glob
+    pattern = re.compile(_as_regex(glob.removeprefix("./")), re.DOTALL)
+    return lambda file: pattern.fullmatch(file if whole else file.rsplit("/", 1)[-1]) is not None
+
+
+def _as_regex(glob: str) -> str:
+    out, index = [], 0
+    while index < len(glob):
+        if glob.startswith("**/", index):
+            out.append("(?:.*/)?")
+            index += 3
+        elif glob.startswith("**", index):
+            out.append(".*")
+            index += 2
+        else:
+            out.append({"*": "[^/]*", "?": "[^/]"}.get(glob[index], re.escape(glob[index])))
+            index += 1
+    return "".join(out)
