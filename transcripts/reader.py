@@ -7,7 +7,7 @@ before it; :func:`check_chain` reports it; opening for append cuts it off.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,9 @@ def transcript_path(home: Home, name: str) -> Path:
     return home.transcripts / f"{name}.jsonl"
 
 
-def records(path: Path, *, offset: int = 0, seq: int = 0, prev: str = GENESIS) -> Iterator[Record]:
+def records(
+    path: Path, *, offset: int = 0, seq: int = 0, prev: str = GENESIS
+) -> Generator[Record, None, None]:
     """Events one by one, each checked against the chain; memory holds one at a time.
 
     To go on after an event, give the ``end`` of its record as ``offset``, the next ``seq`` and its hash

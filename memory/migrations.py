@@ -1,0 +1,177 @@
+"""The schema of ``findings.db``: numbered steps, forward only, keyed on ``PRAGMA user_version``.
+
+A step that was released is never edited; a change is a new step. The views named ``v_…`` are promised:
+their columns are only added to.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+BUSY_MS = 5000
+"""How long a connection waits for another's write."""
+
+
+class StoreError(Exception):
+    """The database cannot be used or refuses a row. One line: what happened and what to do."""
+
+
+_FIRST = (
+    """CREATE TABLE folded (
+        transcript TEXT NOT NULL PRIMARY KEY,
+        last_seq INTEGER NOT NULL,
+        last_hash TEXT NOT NULL,
+        offset INTEGER NOT NULL
+    )""",
+    """CREATE TABLE investigations (
+        transcript TEXT NOT NULL PRIMARY KEY,
+        id TEXT NOT NULL,
+        question TEXT NOT NULL,
+        program TEXT NOT NULL,
+        driver TEXT NOT NULL,
+        parent TEXT,
+        opened_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        events INTEGER NOT NULL,
+        model TEXT,
+        quantisation TEXT,
+        arch TEXT,
+        gpu TEXT,
+        engine TEXT,
+        environment TEXT,
+        packages TEXT,
+        concluded_at TEXT,
+        exit_reason TEXT,
+        exit_code INTEGER,
+        summary TEXT
+    )""",
+    "CREATE INDEX investigations_opened ON investigations (opened_at)",
+    """CREATE TABLE hypotheses (
+        transcript TEXT NOT NULL,
+        id TEXT NOT NULL,
+        component TEXT NOT NULL,
+        backend TEXT NOT NULL,
+        arch TEXT NOT NULL,
+        state TEXT NOT NULL,
+        because TEXT NOT NULL,
+        "row" TEXT,
+        opened_event INTEGER NOT NULL,
+        event INTEGER NOT NULL,
+        PRIMARY KEY (transcript, id)
+    )""",
+    """CREATE TABLE findings (
+        id TEXT NOT NULL PRIMARY KEY,
+        scope TEXT NOT NULL,
+        says TEXT NOT NULL,
+        component TEXT NOT NULL,
+        backend TEXT NOT NULL,
+        arch TEXT NOT NULL,
+        engine TEXT NOT NULL,
+        packages TEXT NOT NULL,
+        scenario TEXT NOT NULL,
+        level TEXT NOT NULL,
+        verdict TEXT,
+        outcome TEXT,
+        because TEXT,
+        runs_instead TEXT,
+        sentence TEXT NOT NULL,
+        claim TEXT NOT NULL,
+        status TEXT NOT NULL,
+        replaced_by TEXT,
+        transcript TEXT NOT NULL,
+        event INTEGER NOT NULL,
+        recorded_at TEXT NOT NULL,
+        seen_at TEXT NOT NULL
+    )""",
+    "CREATE INDEX findings_scope ON findings (scope)",
+    "CREATE INDEX findings_subject ON findings (component, backend, arch)",
+    "CREATE INDEX findings_seen ON findings (seen_at)",
+    """CREATE TABLE sightings (
+        finding TEXT NOT NULL,
+        transcript TEXT NOT NULL,
+        event INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (finding, transcript, event)
+    )""",
+    """CREATE TABLE evidence (
+        finding TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        package TEXT,
+        version TEXT,
+        file TEXT,
+        line INTEGER,
+        end_line INTEGER,
+        idiom TEXT,
+        transcript TEXT,
+        head TEXT,
+        event INTEGER,
+        sha256 TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (finding, number)
+    )""",
+    "CREATE INDEX evidence_file ON evidence (package, version, file)",
+    """CREATE VIEW v_findings AS SELECT
+        f.id, f.component, f.backend, f.arch, f.engine, f.packages, f.scenario, f.level, f.verdict,
+        f.outcome, f.because, f.runs_instead, f.sentence, f.status, f.replaced_by, f.transcript, f.event,
+        f.recorded_at, f.seen_at, f.claim,
+        (SELECT count(*) FROM sightings s WHERE s.finding = f.id) AS sightings
+    FROM findings f""",
+    """CREATE VIEW v_evidence AS SELECT
+        finding, number, kind, package, version, file, line, end_line, idiom, transcript, head, event,
+        sha256, text
+    FROM evidence""",
+    """CREATE VIEW v_investigations AS SELECT
+        i.id, i.transcript, i.question, i.program, i.driver, i.parent, i.opened_at, i.updated_at, i.events,
+        i.model, i.quantisation, i.arch, i.gpu, i.engine, i.environment, i.packages, i.concluded_at,
+        i.exit_reason, i.exit_code, i.summary,
+        (SELECT count(DISTINCT s.finding) FROM sightings s WHERE s.transcript = i.transcript) AS findings,
+        (SELECT count(*) FROM hypotheses h WHERE h.transcript = i.transcript) AS hypotheses
+    FROM investigations i""",
+    """CREATE VIEW v_hypotheses AS SELECT
+        h.transcript, i.id AS investigation, h.id, h.component, h.backend, h.arch, h.state, h.because,
+        h."row", h.opened_event, h.event
+    FROM hypotheses h LEFT JOIN investigations i ON i.transcript = h.transcript""",
+    "CREATE VIEW v_folded AS SELECT transcript, last_seq, last_hash, offset FROM folded",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""Step ``n`` (from 1) takes a database from ``user_version`` n-1 to n."""
+
+NEWEST = len(MIGRATIONS)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_version(version: int, where: str) -> None:
+    """Raises :class:`StoreError` for a database of a newer program."""
+    if version > NEWEST:
+        raise StoreError(
+            f"{where} has schema {version}; this program knows up to {NEWEST}: upgrade assay-agent, "
+            "or set ASSAY_HOME to another folder"
+        )
+
+
+def migrate(connection: sqlite3.Connection, where: str) -> None:
+    """Bring a database to the newest schema; does nothing if it is there. Each step is all or nothing.
+
+    ``connection`` must be in autocommit (``isolation_level=None``). Raises :class:`StoreError` for a
+    database of a newer program.
+    """
+    check_version(version_of(connection), where)
+    while version_of(connection) < NEWEST:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Read again: another process may have taken this step while we waited for the lock.
+            version = version_of(connection)
+            if version < NEWEST:
+                for statement in MIGRATIONS[version]:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {version + 1:d}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

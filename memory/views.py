@@ -1,0 +1,159 @@
+"""Reading what is known, fast: plain ``sqlite3`` over the promised views, nothing heavy imported.
+
+Rows are mappings with the columns of the view; columns that hold JSON (``packages``, ``scenario``,
+``claim``, ``row``) are given as text. A database that is not there yet reads as empty.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from memory.home import Home
+from memory.migrations import BUSY_MS, StoreError, check_version, version_of
+
+Row = Mapping[str, Any]
+
+_NEWEST_FIRST = "ORDER BY seen_at DESC, transcript DESC, event DESC"
+
+
+class Views:
+    """Read-only access to ``findings.db``. Raises :class:`StoreError` with one line where that fails."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._path = home.findings_db
+
+    def findings(
+        self,
+        *,
+        text: str = "",
+        statuses: Iterable[str] = ("current",),
+        packages: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        **equal: str | None,
+    ) -> list[Row]:
+        """Findings, newest first. ``equal``: component, backend, arch, engine, level, verdict, outcome.
+
+        Each word of ``text`` must stand in the sentence, the scenario or the evidence; ``packages`` maps
+        distribution names to versions (``""``: any); no ``statuses`` means all.
+        """
+        where, values = _equal(equal, _FINDING_FILTERS)
+        wanted = tuple(statuses)
+        if wanted:
+            where.append(f"status IN ({', '.join('?' * len(wanted))})")
+            values += wanted
+        for word in text.split():
+            where.append(
+                "(sentence LIKE ? ESCAPE '\\' OR scenario LIKE ? ESCAPE '\\' OR id IN"
+                " (SELECT finding FROM v_evidence WHERE text LIKE ? ESCAPE '\\' OR file LIKE ? ESCAPE '\\'))"
+            )
+            values += [_like(word)] * 4
+        for name, version in (packages or {}).items():
+            where.append(
+                "EXISTS (SELECT 1 FROM json_each(packages) WHERE"
+                " lower(replace(replace(key, '_', '-'), '.', '-')) = ? AND (? = '' OR value = ?))"
+            )
+            values += [name.lower().replace("_", "-").replace(".", "-"), version, version]
+        sql = f"SELECT * FROM v_findings{_where(where)} {_NEWEST_FIRST}"  # noqa: S608 - fixed text and "?"
+        return self._all(sql + _limit(limit), values)
+
+    def finding(self, prefix: str) -> Row:
+        """The one finding whose id begins with ``prefix``."""
+        return self._one("v_findings", "id", prefix, "finding", "agent findings list")
+
+    def evidence(self, finding: str) -> list[Row]:
+        """What a finding (its whole id) rests on, in the order in which it was given."""
+        return self._all("SELECT * FROM v_evidence WHERE finding = ? ORDER BY number", [finding])
+
+    def investigations(self, *, limit: int | None = None) -> list[Row]:
+        """Investigations, newest first."""
+        sql = "SELECT * FROM v_investigations ORDER BY opened_at DESC, transcript DESC"
+        return self._all(sql + _limit(limit), [])
+
+    def investigation(self, prefix: str) -> Row:
+        """The one investigation whose id begins with ``prefix``."""
+        return self._one("v_investigations", "id", prefix, "investigation", "agent transcripts list")
+
+    def hypotheses(self, transcript: str) -> list[Row]:
+        """The board of one transcript, in the order in which hypotheses were opened."""
+        sql = "SELECT * FROM v_hypotheses WHERE transcript = ? ORDER BY opened_event"
+        return self._all(sql, [transcript])
+
+    def behind(self) -> list[Path]:
+        """Transcripts that have grown since they were folded, by name: rows of these are missing.
+
+        Empty means that reading gives all; else let ``transcripts.fold.catch_up`` fold them first.
+        """
+        folder = self._home.transcripts
+        if not folder.is_dir():
+            return []
+        folded = {row["transcript"]: row["offset"] for row in self._all("SELECT * FROM v_folded", [])}
+        return [
+            path for path in sorted(folder.glob("*.jsonl")) if folded.get(path.stem) != path.stat().st_size
+        ]
+
+    def _one(self, view: str, column: str, prefix: str, what: str, listed: str) -> Row:
+        sql = f"SELECT * FROM {view} WHERE {column} LIKE ? ESCAPE '\\' ORDER BY {column}"  # noqa: S608 - ours
+        rows = self._all(sql, [_like(prefix).removeprefix("%")]) if prefix else []
+        exact = [row for row in rows if row[column] == prefix]
+        if len(exact) == 1 or len(rows) == 1:
+            return (exact or rows)[0]
+        if not rows:
+            raise StoreError(f"no {what} {prefix!r}; see: {listed}")
+        names = ", ".join(str(row[column]) for row in rows[:5])
+        raise StoreError(f"{prefix!r} fits {len(rows)} of them ({names}…); give more of the id")
+
+    def _all(self, sql: str, values: Iterable[Any]) -> list[Row]:
+        if not self._path.exists():
+            return []
+        try:
+            with closing(_connect(self._path)) as connection:
+                version = version_of(connection)
+                check_version(version, str(self._path))
+                if version == 0:
+                    return []
+                connection.row_factory = sqlite3.Row
+                return [dict(row) for row in connection.execute(sql, tuple(values))]
+        except sqlite3.Error as error:
+            fix = "move it away: its rows are made again from the transcripts when it is next opened"
+            raise StoreError(f"cannot read {self._path} ({error}); if it is damaged, {fix}") from error
+
+
+_FINDING_FILTERS = ("component", "backend", "arch", "engine", "level", "verdict", "outcome")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    # In a folder that cannot be written there is no place for WAL's shared memory; nobody can be writing
+    # either, so the file may be read as it is.
+    if not os.access(path.parent, os.W_OK):
+        uri += "&immutable=1"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
+    return connection
+
+
+def _equal(given: Mapping[str, str | None], allowed: tuple[str, ...]) -> tuple[list[str], list[Any]]:
+    unknown = set(given) - set(allowed)
+    if unknown:
+        raise TypeError(f"no such filter: {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
+    chosen = {name: value for name, value in given.items() if value}
+    return [f"{name} = ?" for name in chosen], list(chosen.values())
+
+
+def _where(conditions: list[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _limit(limit: int | None) -> str:
+    return "" if limit is None else f" LIMIT {max(0, limit):d}"
+
+
+def _like(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

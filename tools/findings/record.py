@@ -1,0 +1,36 @@
+"""``record_finding``: a claim becomes a finding if its evidence holds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory.canonical import finding_id
+from memory.vocabulary import Claim, Effect, Finding
+from tools.base import ToolContext, tool
+from tools.findings.check import check_claim
+
+
+class RecordFinding(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    environment: str = ""
+    """Name or folder of the environment that source evidence was read in."""
+    transcript: str = ""
+    """The transcript that records the finding; also where ``measurements`` are looked up."""
+    event: Annotated[int, Field(ge=0)] = 0
+    """The event that records it."""
+    claim: Claim
+
+
+@tool(effect=Effect.READS)
+def record_finding(args: RecordFinding, context: ToolContext) -> Finding:
+    """Check a claim's evidence where it stands, and make a finding of it; refuse what does not hold."""
+    check_claim(args.claim, context.home, environment=args.environment, transcript=args.transcript)
+    return Finding(
+        id=finding_id(args.claim.model_dump(mode="json")),
+        claim=args.claim,
+        transcript=args.transcript,
+        event=args.event,
+    )

@@ -1,0 +1,72 @@
+"""``search_findings``: what earlier investigations have found."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory.migrations import StoreError
+from memory.views import Views
+from memory.vocabulary import Claim, Effect, Finding, FindingStatus
+from tools.base import ToolContext, ToolError, tool
+
+
+class SearchFindings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = ""
+    """Words that must all stand in the finding's sentence, scenario, evidence or its files."""
+    component: str | None = None
+    backend: str | None = None
+    arch: str | None = None
+    engine: str | None = None
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Distribution name → version that the finding must be about; an empty version means any."""
+    statuses: tuple[FindingStatus, ...] = (FindingStatus.CURRENT,)
+    """Statuses to list; none means all."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 200
+
+
+class FoundFindings(BaseModel):
+    findings: tuple[Finding, ...]
+    """Newest first, at most ``limit``."""
+    sentences: dict[str, str]
+    """Id → the finding as a sentence."""
+    more: bool
+    """There are more than were asked for."""
+
+
+@tool(effect=Effect.READS)
+def search_findings(args: SearchFindings, context: ToolContext) -> FoundFindings:
+    """Look up what is known already: findings by words, component, backend, arch, engine or package."""
+    try:
+        rows = Views(context.home).findings(
+            text=args.text,
+            statuses=[status.value for status in args.statuses],
+            packages=args.packages,
+            limit=args.limit + 1,
+            component=args.component,
+            backend=args.backend,
+            arch=args.arch,
+            engine=args.engine,
+        )
+    except StoreError as error:
+        raise ToolError(str(error)) from error
+    shown = rows[: args.limit]
+    return FoundFindings(
+        findings=tuple(_finding(row) for row in shown),
+        sentences={row["id"]: row["sentence"] for row in shown},
+        more=len(rows) > len(shown),
+    )
+
+
+def _finding(row: Any) -> Finding:
+    return Finding(
+        id=row["id"],
+        claim=Claim.model_validate(json.loads(row["claim"])),
+        status=FindingStatus(row["status"]),
+        transcript=row["transcript"],
+        event=row["event"],
+    )
