@@ -35,6 +35,8 @@ class Engine:
     options_under: tuple[str, ...]
     """Folders (or files) of the tree in which the server's own options are declared."""
     models_under: tuple[str, ...]
+    model_symbol: str
+    """Module-level name that holds a model module's classes; empty where only dictionaries register them."""
     launch: Launch
     kernel_distributions: tuple[str, ...] = ()
 
@@ -89,6 +91,7 @@ def _engine(data: dict[str, Any]) -> Engine:
         root=data["root"],
         options_under=tuple(data["options_under"]),
         models_under=tuple(data["models_under"]),
+        model_symbol=data.get("model_symbol", ""),
         launch=Launch(command=tuple(launch.pop("command")), **launch),
         kernel_distributions=tuple(data.get("kernels", {}).get("distributions", ())),
     )

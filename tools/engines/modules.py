@@ -75,13 +75,23 @@ class Modules:
 
     def named(self, dotted: str) -> Module | None:
         """The module called ``dotted`` in this tree, if it is there."""
+        file = self.path_of(dotted)
+        return self.load(file) if file else None
+
+    def path_of(self, dotted: str) -> str | None:
+        """The file of the module called ``dotted``, if it is in this tree."""
         if dotted not in self._files:
             path = dotted.replace(".", "/")
             self._files[dotted] = next(
                 (f for f in (f"{path}.py", f"{path}/__init__.py") if (self.tree.root / f).is_file()), None
             )
-        file = self._files[dotted]
-        return self.load(file) if file else None
+        return self._files[dotted]
+
+    def class_named(self, file: str, name: str) -> tuple[ast.ClassDef, Scope] | None:
+        """The class that ``name`` means in ``file``, and where it stands; None if it is none."""
+        module = self.load(file)
+        found = self.member(module, name) if module else None
+        return (found.node, found.scope) if found and isinstance(found.node, ast.ClassDef) else None
 
     def look_up(self, name: str, scope: Scope) -> Found | None:
         """What ``name`` means at ``scope``: locals of the functions around, then the module's."""

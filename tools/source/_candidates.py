@@ -103,7 +103,7 @@ def holding(
 
 
 def _ask(tree: SourceTree, command: list[str], files: list[str]) -> list[str] | None:
-    """The files that a program names, or None if it cannot be used. Names are given: nothing is walked twice."""
+    """The files that a program names, or None if it cannot be used. Names are given, nothing is walked."""
     from tools.environment.child import allowed_environment, run_child
 
     environment = {**allowed_environment(os.environ), "LC_ALL": "C"}

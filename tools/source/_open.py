@@ -27,12 +27,18 @@ def locate(tree: SourceTree, file: str) -> tuple[str, Path]:
     try:
         path = tree.resolve(file.strip() or ".")
     except SourceError as error:
-        raise ToolError(f"{error}; see what is there with list_source") from error
+        text = str(error).replace(repr(file.strip()), _short(file.strip()))
+        raise ToolError(f"{text}; see what is there with list_source") from error
     except (OSError, ValueError, RuntimeError) as error:
         # A name with a NUL, one too long for the file system, a link that leads to itself.
-        raise ToolError(f"{file[:200]!r} is no path of the environment ({error})") from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise ToolError(f"{_short(file)} is no path of the environment ({why})") from error
     relative = path.relative_to(tree.root).as_posix()
     return ("" if relative == "." else relative), path
+
+
+def _short(file: str) -> str:
+    return repr(file if len(file) <= 120 else file[:119] + "…")
 
 
 def refuse_binary(file: str, path: Path) -> None:
