@@ -1,4 +1,4 @@
-"""Running tools for the loop: permission, typed input, batches, errors as results, one cap on every output."""
+"""Running tools for the loop: permission, typed input, batches, errors as results, one cap on all output."""
 
 from __future__ import annotations
 

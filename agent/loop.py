@@ -17,7 +17,17 @@ from agent.board import Board
 from agent.execute import Executor
 from agent.text import shorten
 from memory.vocabulary import Finding
-from transcripts.events import Called, Concluded, Event, Found, HypothesisChanged, Noted, Returned, Understood
+from transcripts.events import (
+    Body,
+    Called,
+    Concluded,
+    Event,
+    Found,
+    HypothesisChanged,
+    Noted,
+    Returned,
+    Understood,
+)
 
 MOST_TURNS = 10_000
 """Decisions after which an investigation stops: a driver that does not come to an end is broken."""
@@ -59,13 +69,14 @@ class Driver(Protocol):
 class Recorder(Protocol):
     """Where events go: one transcript, flushed to disk before ``append`` returns."""
 
-    def append(self, data: object) -> Event: ...
+    def append(self, body: Body) -> Event: ...
 
 
 @dataclass
 class Investigation:
     """One run of the loop over one transcript."""
 
+    transcript: str
     log: Recorder
     board: Board
     driver: Driver
@@ -86,15 +97,17 @@ class Investigation:
         except KeyboardInterrupt:
             self._close_calls("interrupted", "interrupted before it returned")
             return self._conclude("interrupted", 130, "interrupted; what was found so far is kept")
-        except Exception as error:  # noqa: BLE001 - every exit is an event, a bug's too
+        except Exception as error:  # every exit is an event, a bug's too
             if isinstance(error, self.executor.fatal):
                 raise
             self._close_calls("error", "not run: the investigation failed")
             self.record(Noted(text=traceback.format_exc()))
             line = shorten(f"{type(error).__name__}: {error}", 300)
-            return self._conclude("failed", 4, f"failed with an unexpected error ({line}); see the transcript")
+            return self._conclude(
+                "failed", 4, f"failed with an unexpected error ({line}); see the transcript"
+            )
 
-    def record(self, data: object) -> Event:
+    def record(self, data: Body) -> Event:
         """Write one event, then let the board and the store know."""
         event = self.log.append(data)
         self.board.add(event)
@@ -114,11 +127,12 @@ class Investigation:
     def _run(self, group: Sequence[Call]) -> None:
         """Calls that run together: all announced, then run, then their results in the same order."""
         numbered = [self._announce(call) for call in group]
-        for called, result in zip(numbered, self.executor.run(numbered), strict=True):
-            self.record(result.note) if result.note else None
+        for result in self.executor.run(numbered):
+            if result.note is not None:
+                self.record(result.note)
             self.record(result.returned)
             if result.finding is not None:
-                self._found(called, result.finding)
+                self._found(result.finding)
 
     def _announce(self, call: Call) -> Called:
         self._calls += 1
@@ -134,9 +148,11 @@ class Investigation:
         self.record(called)
         return called
 
-    def _found(self, called: Called, finding: Finding) -> None:
+    def _found(self, finding: Finding) -> None:
+        """Put a checked finding on record; where that is, is known only now."""
         if all(known.id != finding.id for known in self.board.findings):
-            self.record(Found(finding=finding))
+            here = {"transcript": self.transcript, "event": self.board.events}
+            self.record(Found(finding=finding.model_copy(update=here)))
 
     def _close_calls(self, status: str, why: str) -> None:
         for call in self.board.unanswered:

@@ -27,4 +27,4 @@ READING = Policy(frozenset({Effect.READS}))
 """What a model may do unasked."""
 
 PERSON = Policy(frozenset({Effect.READS, Effect.WRITES_ENVIRONMENT, Effect.NETWORK}))
-"""``agent investigate`` typed by a person: reads, and fetches what was asked to be read. No foreign code, no GPU."""
+"""``agent investigate`` typed by a person: reads, and fetches what is to be read. No foreign code, no GPU."""

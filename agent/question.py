@@ -34,6 +34,10 @@ class QuestionError(Exception):
     """The question cannot be taken as it stands. One line: what was read, what was expected."""
 
 
+class NoArchitectureError(QuestionError):
+    """The question names none, and neither does anything else."""
+
+
 @dataclass
 class _Word:
     text: str
@@ -311,7 +315,9 @@ def _one_quantisation(named: set[str]) -> str | None:
     exact = {name for name in named if name in table}
     for family in sorted(named - exact):
         if not exact & set(families[family]):
-            raise QuestionError(f'"{family}" fits several quantisations: {", ".join(families[family])}; name one')
+            raise QuestionError(
+                f'"{family}" fits several quantisations: {", ".join(families[family])}; name one'
+            )
     exact -= {implied for name in exact for implied in table[name].get("implies", ())}
     if len(exact) > 1:
         both = " and ".join(sorted(exact))
@@ -357,7 +363,9 @@ def _one_architecture(reading: _Reading, option: str | None, local: tuple[str, .
         reading.assumed.append(f"architecture {local[0]}: the GPU of this machine")
         return local[0]
     here = f" (this machine has {', '.join(local)})" if local else ""
-    raise QuestionError(f'no GPU architecture in the question{here}; say "on sm120" or give --arch sm120')
+    raise NoArchitectureError(
+        f'no GPU architecture in the question{here}; say "on sm120" or give --arch sm120'
+    )
 
 
 @cache
@@ -371,7 +379,7 @@ def _filler() -> frozenset[str]:
 
 
 def _read_model(reading: _Reading) -> str | None:
-    """What is left over: the run of words that looks like a name. A size ("397B") goes on with the run before."""
+    """What is left over: the run of words that looks like a name. A size ("397B") goes with the run."""
     runs: list[list[str]] = []
     adjacent = False
     for word in reading.words:

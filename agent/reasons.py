@@ -62,6 +62,6 @@ def sentence(row: Row) -> str:
 
 
 def first_line(evidence: Evidence) -> str:
-    """The first line of the quoted source that says something (a decorator's or function's opening counts)."""
+    """The first line of the quoted source that is not empty and no comment."""
     lines = [line.strip() for line in evidence.text.splitlines()]
     return next((line for line in lines if line and not line.startswith("#")), "")

@@ -1,4 +1,4 @@
-"""Which of an engine's components an investigation looks at: a rule over their names, the words in a data file."""
+"""Which of an engine's components an investigation looks at: a rule over names, its words in a data file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def relevant(options: Sequence[Option], quantisation: str | None) -> list[Option
         words = option.component.split("_")
         typed = [word for word in words if word in data["types"]]
         wanted = (
-            set(typed) <= computes or quantisation is None
-            if typed
-            else option.component in data["always"]
+            set(typed) <= computes or quantisation is None if typed else option.component in data["always"]
         )
         if not wanted or option.flag is None or not option.values:
             continue

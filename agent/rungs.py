@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from agent.board import Board
 from agent.loop import Call
 from agent.reasons import sentence
-from memory.vocabulary import HypothesisState, Level, Row, Verdict
-from transcripts.events import HypothesisChanged, Returned
+from memory.vocabulary import HypothesisState, Level, Row, Target, Verdict
+from transcripts.events import HypothesisChanged, Returned, Understood
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class KnownFindings:
         return [
             Call(
                 self.tool,
-                {"component": component, "arch": arch},
+                {"component": component, "arch": arch, "engine": _target(board).engine},
                 why=f"what is known of {component} on {arch}",
                 rung=self.name,
             )
@@ -92,15 +92,13 @@ class Static:
         return 0.02
 
     def calls(self, board: Board, hypotheses: Sequence[HypothesisChanged]) -> list[Call]:
-        assert board.understood is not None, "a hypothesis is opened only for an understood target"
-        assert board.opened is not None
-        target = board.understood.target
-        scenario = board.opened.options.get("scenario", {})
+        target = _target(board)
+        scenario = board.opened.options.get("scenario", {}) if board.opened else {}
         return [
             Call(
                 self.tool,
                 {
-                    "environment": board.understood.environment,
+                    "environment": _understood(board).environment,
                     "component": one.component,
                     "backend": one.backend,
                     "arch": one.arch,
@@ -129,23 +127,28 @@ class Static:
             return Reading(row.state, f"the trace failed: {returned.error or 'no result'}", row)
         row = Row.model_validate(output["row"])
         # Reading never confirms and never refutes: it predicts. What it cannot follow stays undecided.
-        state = (
-            HypothesisState.INCONCLUSIVE if row.verdict is Verdict.UNKNOWN else HypothesisState.PREDICTED
-        )
+        state = HypothesisState.INCONCLUSIVE if row.verdict is Verdict.UNKNOWN else HypothesisState.PREDICTED
         row = row.model_copy(update={"state": state})
         return Reading(state, sentence(row), row)
+
+
+def _understood(board: Board) -> Understood:
+    assert board.understood is not None, "a hypothesis is opened only for an understood target"
+    return board.understood
+
+
+def _target(board: Board) -> Target:
+    return _understood(board).target
 
 
 def scenario_for(scenario: dict[str, str], component: str) -> dict[str, str]:
     """The settings that reach ``component``: ``key`` reaches all, ``COMPONENT.key`` that one."""
     mine: dict[str, str] = {}
-    for name, value in scenario.items():
+    for name, value in sorted(scenario.items(), key=lambda item: "." in item[0]):
         owner, dot, key = name.partition(".")
         if not dot:
             mine[name] = value
-    for name, value in scenario.items():
-        owner, dot, key = name.partition(".")
-        if dot and owner == component:
+        elif owner == component:
             mine[key] = value
     return mine
 

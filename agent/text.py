@@ -1,4 +1,4 @@
-"""Foreign text made safe to print: source, logs and names of others are data, never instructions to a terminal."""
+"""Foreign text made safe to print: source, logs and names of others never instruct a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ private use, line and paragraph separators."""
 
 
 def safe(text: str) -> str:
-    """``text`` on one line with everything invisible spelled out (``\\x1b``, ``\\u202e``); tabs become spaces.
+    """``text`` on one line with the invisible spelled out (``\\x1b``, ``\\u202e``); tabs become spaces.
 
     The result holds printable characters only. It must still be drawn without markup
     (``rich.text.Text``, never ``console.print(str)``).

@@ -7,7 +7,8 @@ that was cut off goes on from its log.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.answers import conclusion
@@ -59,18 +60,18 @@ class Planner:
         changes: list[Understood | HypothesisChanged | Noted] = [
             Understood(target=target, environment=name, packages=packages)
         ]
-        for option in options:
-            for value in option.values:
-                changes.append(
-                    HypothesisChanged(
-                        id=hypothesis_id(option.component, value.value, target.arch),
-                        component=option.component,
-                        backend=value.value,
-                        arch=target.arch,
-                        state=HypothesisState.OPEN,
-                        because=f"{option.flag} accepts it",
-                    )
-                )
+        changes += [
+            HypothesisChanged(
+                id=hypothesis_id(option.component, value.value, target.arch),
+                component=option.component,
+                backend=value.value,
+                arch=target.arch,
+                state=HypothesisState.OPEN,
+                because=f"{option.flag} accepts it",
+            )
+            for option in options
+            for value in option.values
+        ]
         if not options:
             changes.append(Noted(text=f"{target.engine} declares no option that this target depends on"))
         return Decision(changes=changes)
@@ -133,11 +134,14 @@ def _environment(board: Board) -> tuple[str, dict[str, str]] | None:
 
 def _create(board: Board, opened: Opened) -> Call:
     target = _target(board, opened)
-    return Call(
-        "create_environment",
-        {"packages": list(opened.options.get("requirements", ())), "arch": target.arch},
-        why="the packages to read",
-    )
+    wanted = list(opened.options.get("requirements", ()))
+    named = {re.split(r"[=<>!~ ]", one, maxsplit=1)[0].lower() for one in wanted}
+    wanted += [f"{name}=={version}" for name, version in target.packages.items() if name not in named]
+    distribution = engines()[target.engine].distribution
+    if distribution not in {*named, *target.packages}:
+        # Kernel libraries alone have no options to follow.
+        wanted.insert(0, distribution)
+    return Call("create_environment", {"packages": wanted, "arch": target.arch}, why="the packages to read")
 
 
 def _inspect(board: Board, opened: Opened) -> list[Call]:
@@ -170,14 +174,24 @@ def _target(board: Board, opened: Opened) -> Target:
         engine=options.get("engine"),
         local_archs=options.get("local_archs", ()),
     )
+    made = board.output_of("create_environment")
+    if isinstance(made, dict) and made.get("warnings"):
+        target = target.model_copy(update={"assumed": (*target.assumed, *made["warnings"])})
     output = board.output_of("find_model")
     if isinstance(output, dict):
-        classes = tuple(output.get("classes", ()))
-        assumed = target.assumed
-        if not classes:
-            assumed += (f"no class of {target.engine} goes by {target.model}: no model's rules are applied",)
+        classes = tuple(one["architecture"] for one in output["classes"])
+        assumed = target.assumed if classes else (*target.assumed, _unmatched(target, output))
         target = target.model_copy(update={"model_classes": classes, "assumed": assumed})
     return target
+
+
+def _unmatched(target: Target, match: Mapping[str, Any]) -> str:
+    """Why no model's rules are applied."""
+    several = [one["architecture"] for one in match["candidates"]]
+    if several:
+        return f"{target.model} fits several models, {', '.join(several[:6])}: no model's rules are applied"
+    near = f" (nearest: {', '.join(match['nearest'][:3])})" if match["nearest"] else ""
+    return f"{target.engine} registers no model called {target.model}{near}: no model's rules are applied"
 
 
 def _failure(board: Board) -> Concluded | None:
@@ -258,7 +272,11 @@ def _claims(board: Board) -> list[Call]:
         calls.append(
             Call(
                 "record_finding",
-                {"claim": claim.model_dump(mode="json"), "environment": board.understood.environment},
+                {
+                    "claim": claim.model_dump(mode="json"),
+                    "environment": board.understood.environment,
+                    "transcript": board.opened.investigation if board.opened else "",
+                },
                 why="kept with the lines it rests on",
                 hypothesis=hypothesis.id,
             )

@@ -1,0 +1,129 @@
+"""``agent backends``: the static matrix."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+
+from agent.cli.common import (
+    draw,
+    emit,
+    engine_option,
+    environment_of,
+    json_option,
+    package_options,
+    progress,
+    requirements_of,
+    scenario_of,
+    scenario_option,
+    width,
+)
+from memory.home import Home
+
+
+@click.command()
+@click.argument("positional", nargs=-1, metavar="[P==V]...")
+@package_options
+@click.option("--arch", "archs", metavar="ARCH", multiple=True, help="Architecture or GPU; repeatable.")
+@click.option("--component", "components", metavar="NAME", multiple=True, help="Only this one; repeatable.")
+@click.option("--quantisation", metavar="NAME", help="Of the model, e.g. nvfp4: part of the scenario.")
+@engine_option
+@scenario_option
+@click.option("--all", "everything", is_flag=True, help="Rows that are not applicable anywhere too.")
+@json_option
+def backends(
+    positional: tuple[str, ...],
+    packages: tuple[str, ...],
+    environment: str | None,
+    archs: tuple[str, ...],
+    components: tuple[str, ...],
+    quantisation: str | None,
+    engine: str | None,
+    scenario: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+) -> int:
+    """What the source says of every backend on each architecture. Nothing is executed.
+
+    \b
+    Examples:
+      agent backends -p sglang==0.5.9 -p flashinfer-python==0.6.5 --arch sm120
+      agent backends --arch sm90 --arch sm120 --component moe_runner --quantisation nvfp4
+      agent backends -e sglang-0.5.9 --arch "RTX 5090" --json
+    """
+    progress("looking up the environment")
+    from agent.cli.matrix import architectures, options_of, traces
+    from agent.question import DEFAULT_ENGINE
+    from memory.architecture import parse_architecture
+
+    home = Home.default()
+    facts = scenario_of(scenario)
+    wanted = architectures(home, archs)
+    found = environment_of(
+        home, environment, requirements_of(packages, positional), parse_architecture(wanted[0]), engine
+    )
+    chosen = options_of(found, engine or DEFAULT_ENGINE, components, quantisation)
+    cells = [
+        (option.component, value.value, arch)
+        for option in chosen
+        for value in option.values
+        for arch in wanted
+    ]
+    progress(f"following {len(cells)} backends through the source")
+    rows = [
+        trace.row
+        for trace in traces(
+            home, found, engine or DEFAULT_ENGINE, cells, quantisation=quantisation, scenario=facts
+        )
+    ]
+    if as_json:
+        emit({"backends": [row.model_dump(mode="json") for row in rows]})
+    else:
+        _draw(rows, wanted, found.packages, everything)
+    return 0
+
+
+def _draw(rows: Sequence, archs: Sequence[str], packages: dict[str, str], everything: bool) -> None:  # type: ignore[type-arg]
+    from agent.reasons import NAMES, deciding, reason, where
+    from agent.report import STYLES, Line
+    from agent.text import shorten, squeeze
+    from memory.vocabulary import Verdict
+
+    lines: list[Line] = [
+        [(squeeze(", ".join(f"{name} {version}" for name, version in packages.items())), "bold")]
+    ]
+    by_cell = {(row.component, row.backend, row.arch): row for row in rows}
+    names = list(dict.fromkeys((row.component, row.backend) for row in rows))
+    size = max((len(squeeze(" ".join(name))) for name in names), default=0) + 2
+    column = max(len(name) for name in NAMES.values()) + 2
+    if len(archs) > 1:
+        lines.append([(" " * size + "".join(f"{arch:{column}}" for arch in archs), "bold")])
+    hidden: Counter[Verdict] = Counter()
+    for component, backend in names:
+        mine = [by_cell[component, backend, arch] for arch in archs]
+        if not everything and all(row.verdict is Verdict.NOT_APPLICABLE for row in mine):
+            hidden[Verdict.NOT_APPLICABLE] += 1
+            continue
+        line: Line = [(f"{squeeze(f'{component} {backend}'):{size}}", "")]
+        line += [(f"{NAMES[row.verdict]:{column}}", STYLES[row.verdict]) for row in mine]
+        room = width() - size - column
+        if len(archs) == 1 and room > 12:
+            place = deciding(mine[0])
+            blocked = mine[0].verdict is Verdict.BLOCKED and place is not None
+            text = f"{where(place)} " if blocked and place is not None else ""
+            line.append((shorten(text + reason(mine[0]), room), ""))
+        lines.append(line)
+    if hidden:
+        number = hidden[Verdict.NOT_APPLICABLE]
+        lines.append(
+            [
+                (
+                    f"{number} of other vendors, for other models or not reached under this scenario (--all)",
+                    "dim",
+                )
+            ]
+        )
+    lines.append([("Read, not run: none of these has been tested.", "dim")])
+    draw(lines)

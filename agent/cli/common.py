@@ -1,0 +1,183 @@
+"""What commands share: options, the context that tools run in, drawing, JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agent.text import safe
+from memory.home import Home
+
+if TYPE_CHECKING:
+    from agent.report import Line
+    from memory.architecture import Architecture
+    from tools.environment.model import Environment
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class CommandError(Exception):
+    """An expected error of a command, with its exit code."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class Context:
+    """What tools are given at the command line."""
+
+    home: Home
+
+    def progress(self, text: str) -> None:
+        progress(text)
+
+
+def progress(text: str) -> None:
+    """What is going on, on stderr."""
+    click.echo(f"· {safe(text)}", err=True)
+
+
+def package_options(function: Function) -> Function:
+    """``-p/--package``, ``-e/--environment``: what is read."""
+    function = click.option(
+        "-e",
+        "--environment",
+        metavar="NAME|PATH",
+        help="An environment that exists, or a folder of packages.",
+    )(function)
+    return click.option(
+        "-p", "--package", "packages", metavar="P==V", multiple=True, help="A package to read; repeatable."
+    )(function)
+
+
+def engine_option(function: Function) -> Function:
+    return click.option("--engine", metavar="NAME", help="sglang (the default) or another with a profile.")(
+        function
+    )
+
+
+def json_option(function: Function) -> Function:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")(
+        function
+    )
+
+
+def scenario_option(function: Function) -> Function:
+    return click.option(
+        "--scenario",
+        "scenario",
+        metavar="[COMPONENT.]KEY=VALUE",
+        multiple=True,
+        help="A fact to judge under; repeatable. Without COMPONENT it reaches all.",
+    )(function)
+
+
+def scenario_of(given: Sequence[str]) -> dict[str, str]:
+    """``key=value`` pairs as a mapping. Raises :class:`CommandError` for what is none, or said twice."""
+    found: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise CommandError(
+                f"--scenario {one!r} is not [COMPONENT.]KEY=VALUE, e.g. attention.kv_cache_dtype=fp8_e4m3"
+            )
+        if found.setdefault(key.strip(), value.strip()) != value.strip():
+            raise CommandError(
+                f"--scenario gives {key.strip()} twice, {found[key.strip()]} and {value.strip()}"
+            )
+    return found
+
+
+def requirements_of(packages: Sequence[str], positional: Sequence[str] = ()) -> list[str]:
+    """Packages from options and positional arguments, in order, each once."""
+    return list(dict.fromkeys([*packages, *positional]))
+
+
+def environment_of(
+    home: Home,
+    environment: str | None,
+    requirements: Sequence[str],
+    arch: Architecture | None,
+    engine: str | None = None,
+) -> Environment:
+    """The environment that was named, or the one that the packages make (created if need be)."""
+    if environment is not None:
+        from tools.environment.store import open_environment
+
+        if requirements:
+            raise CommandError("give packages (-p) or an environment (-e), not both")
+        return open_environment(home, environment)
+    from tools.engines.adapter import engine as profile
+    from tools.environment.create import create_environment
+
+    if engine is not None and not requirements:
+        requirements = [profile(engine).distribution]
+    return create_environment(home.prepare(), list(requirements), arch, progress)
+
+
+def emit(document: Any) -> None:
+    """A JSON document on stdout. Escaped to ASCII, so that nothing in it can drive a terminal."""
+    click.echo(json.dumps(document, indent=1))
+
+
+def width() -> int:
+    """Columns to draw in: the terminal's, at least 80; 80 where there is none."""
+    return max(80, min(shutil.get_terminal_size((80, 24)).columns, 120)) if sys.stdout.isatty() else 80
+
+
+def draw(lines: Sequence[Line]) -> None:
+    """Lines of ``(text, style)`` on stdout, styled only on a terminal."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            click.echo("".join(text for text, _ in line).rstrip())
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=width(), highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text.assemble(*line))
+
+
+def table(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
+    """Rows as aligned lines; all but the last column padded. Text is made safe."""
+    safe_rows = [[safe(cell) for cell in row] for row in rows]
+    if not safe_rows:
+        return []
+    widths = [max(len(row[column]) for row in safe_rows) for column in range(len(safe_rows[0]))]
+    return [
+        (" " * gap).join(f"{cell:{size}}" for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in safe_rows
+    ]
+
+
+def local_archs(home: Home) -> tuple[str, ...]:
+    """Architectures of this machine's GPUs, empty where there is none or it cannot be told."""
+    from memory.architecture import parse_architecture
+    from tools.base import ToolError
+    from tools.registry import registry
+
+    status = registry().get("gpu_status")
+    if status is None:
+        return ()
+    try:
+        found = status.run(status.input(), Context(home)).model_dump(mode="json")
+    except ToolError:
+        return ()
+    named = [gpu["compute_capability"] for gpu in found["gpus"] if gpu["compute_capability"]]
+    return tuple(dict.fromkeys(parse_architecture(one).name for one in named))
+
+
+def stopwatch() -> Callable[[], float]:
+    """Seconds since now."""
+    start = time.monotonic()
+    return lambda: time.monotonic() - start

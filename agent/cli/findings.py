@@ -1,0 +1,134 @@
+"""``agent findings``: what is known, over the read views of the database; nothing heavy is imported."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from agent.cli.common import emit, json_option, progress, table
+from agent.text import safe_block, shorten, squeeze
+from memory.home import Home
+from memory.views import Views
+
+
+@click.group()
+def findings() -> None:
+    """Read what is known.
+
+    \b
+    Examples:
+      agent findings list --arch sm120
+      agent findings show 3f9a1c
+    """
+
+
+@findings.command("list")
+@click.option("--component", metavar="NAME", help="Only of this component.")
+@click.option("--backend", metavar="NAME", help="Only of this backend.")
+@click.option("--arch", metavar="ARCH", help="Only on this architecture.")
+@click.option("--all", "everything", is_flag=True, help="Those that are no longer current too.")
+@json_option
+def list_(
+    component: str | None, backend: str | None, arch: str | None, everything: bool, as_json: bool
+) -> None:
+    """Findings, newest first.
+
+    \b
+    Examples:
+      agent findings list
+      agent findings list --component moe_runner --arch sm120
+      agent findings list --json
+    """
+    if arch is not None:
+        from memory.architecture import parse_architecture
+
+        arch = parse_architecture(arch).name
+    home = Home.default()
+    rows = _views(home).findings(
+        statuses=() if everything else ("current",), component=component, backend=backend, arch=arch
+    )
+    if as_json:
+        emit({"findings": [_document(row) for row in rows]})
+        return
+    if not rows:
+        click.echo("No findings." if component or backend or arch else "No findings yet.")
+    cells = [
+        [
+            row["id"][:12],
+            row["component"],
+            row["backend"],
+            row["arch"],
+            row["verdict"] or row["outcome"] or "",
+            row["status"] if everything else "",
+            shorten(_versions(row), 44),
+        ]
+        for row in rows
+    ]
+    for line in table(cells):
+        click.echo(line)
+
+
+@findings.command()
+@click.argument("finding")
+@json_option
+def show(finding: str, as_json: bool) -> None:
+    """FINDING (an id or its beginning) with the evidence it rests on.
+
+    \b
+    Examples:
+      agent findings show 3f9a1c
+      agent findings show 3f9a1c --json
+    """
+    views = _views(Home.default())
+    row = views.finding(finding)
+    evidence = views.evidence(row["id"])
+    if as_json:
+        emit({**_document(row), "evidence": [dict(one) for one in evidence]})
+        return
+    click.echo(squeeze(row["sentence"]))
+    for key in ("id", "status", "level", "engine"):
+        click.echo(f"  {key:10} {squeeze(str(row[key]))}")
+    click.echo(f"  {'packages':10} {squeeze(_versions(row))}")
+    scenario = ", ".join(f"{key}={value}" for key, value in json.loads(row["scenario"]).items())
+    click.echo(f"  {'scenario':10} {squeeze(scenario) or 'as the engine defaults it'}")
+    click.echo(f"  {'recorded':10} {row['recorded_at']}, {row['transcript']} event {row['event']}")
+    for one in evidence:
+        click.echo("")
+        click.echo(squeeze(_place(one)))
+        for line in safe_block(one["text"]).splitlines():
+            click.echo(f"    {line}")
+
+
+def _views(home: Home) -> Views:
+    """The views, after whatever transcripts have grown is folded."""
+    views = Views(home)
+    if views.behind():
+        # Only then is the store needed, which takes a second to import.
+        from memory.store import Store
+        from transcripts.fold import catch_up
+
+        with Store(home) as store:
+            for problem in catch_up(store, home.transcripts):
+                progress(f"warning: {problem}")
+    return views
+
+
+def _document(row: Any) -> dict[str, Any]:
+    parsed = {key: json.loads(row[key]) for key in ("packages", "scenario", "claim") if row[key]}
+    return {**row, **parsed}
+
+
+def _versions(row: Any) -> str:
+    return ", ".join(f"{name} {version}" for name, version in json.loads(row["packages"]).items())
+
+
+def _place(one: Any) -> str:
+    if one["kind"] == "source":
+        lines = f"{one['line']}-{one['end_line']}"
+        return f"{one['package']} {one['version']} {one['file']}:{lines} ({one['idiom']})"
+    # The columns of an event's evidence carry the names of its own fields.
+    return ", ".join(
+        f"{key} {one[key]}" for key in one if one[key] is not None and key not in {"text", "finding"}
+    )

@@ -1,0 +1,152 @@
+"""The program ``agent`` (and ``assay``). Before a command runs, only click and the standard library load."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+ERRORS = {
+    ("tools.base", "ToolError"): 2,
+    ("tools.source.tree", "SourceError"): 2,
+    ("memory.home", "HomeError"): 3,
+    ("memory.architecture", "ArchitectureError"): 2,
+    ("memory.artifacts", "ArtifactError"): 4,
+    ("memory.migrations", "StoreError"): 2,
+    ("transcripts.chain", "LogError"): 2,
+    ("agent.question", "QuestionError"): 2,
+    ("agent.cli.common", "CommandError"): 2,
+}
+"""Expected errors, each one line, and the exit code; by name, so that none of their modules is imported.
+An error's own ``exit_code`` or ``missing`` comes first."""
+
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, not when they are listed.
+
+    ``lazy``: name → ``module:attribute`` and the line that stands in the list of commands.
+    """
+
+    def __init__(self, *args: object, lazy: dict[str, tuple[str, str]], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return None
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
+
+
+COMMANDS = {
+    "investigate": ("agent.cli.investigate:investigate", "Answer a question, with the proof."),
+    "backends": ("agent.cli.backends:backends", "The static matrix: every backend, per architecture."),
+    "explain": ("agent.cli.explain:explain", "Why a backend is let through or not, hop by hop."),
+    "report": ("agent.cli.report:report", "An answer again, from its transcript."),
+    "transcripts": ("agent.cli.transcripts:transcripts", "Read what was done."),
+    "findings": ("agent.cli.findings:findings", "Read what is known."),
+    "environment": ("agent.cli.environment:environment", "The packages that are investigated."),
+    "doctor": ("agent.cli.doctor:doctor", "Check this machine, with fixes."),
+}
+
+START = """\
+agent investigate "qwen3.5 nvfp4 on sm120"     answer a question
+agent backends --arch sm120                    what the source says of every backend
+agent doctor                                   check this machine
+
+All commands: agent --help
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="assay-agent", prog_name="agent")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Find out which kernel backends work for a model on a GPU, and keep the proof.
+
+    \b
+    Examples:
+      agent investigate "qwen3.5 nvfp4 on sm120"
+      agent backends -p sglang==0.5.9 -p flashinfer-python==0.6.5 --arch sm120
+      agent explain moe_runner flashinfer_trtllm --arch sm120
+
+    \b
+    Exit codes: 0 a candidate was found, or done · 1 none is viable, or a check failed · 2 wrong input
+    3 something needed is missing · 4 stopped early · 130 interrupted. ASSAY_HOME: where things are kept.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(START, nl=False)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the program and exit with its code. Expected errors are one line on stderr."""
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the program; returns the exit code."""
+    try:
+        code = cli.main(args=None if args is None else list(args), prog_name="agent", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. Nothing more can be written, not even by the interpreter at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted")
+        return INTERRUPTED
+    except click.ClickException as error:
+        return _usage(error)
+    except Exception as error:
+        if os.environ.get("ASSAY_DEBUG"):
+            raise
+        return _explain(error)
+    return code if isinstance(code, int) else 0
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    from agent.text import squeeze
+
+    click.echo(f"agent: {squeeze(text)}", err=True)
+
+
+def _usage(error: click.ClickException) -> int:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f" (see {context.command_path} --help)" if context else ""
+    say(error.format_message().rstrip(".") + hint)
+    return 2
+
+
+def _explain(error: Exception) -> int:
+    for (module, name), code in ERRORS.items():
+        known = getattr(sys.modules.get(module), name, None)
+        if known is not None and isinstance(error, known):
+            say(str(error))
+            own = getattr(error, "exit_code", None)
+            return own if isinstance(own, int) else 3 if getattr(error, "missing", False) else code
+    say(f"unexpected error: {type(error).__name__}: {error}; set ASSAY_DEBUG=1 to see where")
+    return 4
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""``agent report``: the answer of a transcript, drawn again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agent.cli.common import CommandError, draw, emit, json_option, width
+from agent.cli.transcripts import find_transcript
+from memory.home import Home
+
+
+@click.command()
+@click.argument("transcript", required=False)
+@click.option("--last", is_flag=True, help="The newest transcript.")
+@click.option("--all", "everything", is_flag=True, help="Every row.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Markdown with all evidence on stdout.")
+@json_option
+def report(transcript: str | None, last: bool, everything: bool, as_markdown: bool, as_json: bool) -> int:
+    """The answer of TRANSCRIPT (an id, its beginning, or a file) again, from its log alone.
+
+    \b
+    Examples:
+      agent report --last
+      agent report 20260307-3f --all
+      agent report --last --markdown > answer.md
+    """
+    path = find_transcript(Home.default(), transcript, last=last)
+    concluded = conclusion_of(path)
+    answer = concluded.answer
+    if answer is None:
+        raise CommandError(f"{path.stem} has no answer ({concluded.exit_reason}): {concluded.summary}", 1)
+    if as_json:
+        emit(answer.model_dump(mode="json"))
+    elif as_markdown:
+        from agent.markdown import markdown
+
+        click.echo(markdown(answer), nl=False)
+    else:
+        from agent.report import screen
+
+        draw(screen(answer, everything=everything, width=width()))
+    return 0
+
+
+def conclusion_of(path: Path):  # type: ignore[no-untyped-def]
+    """The last event of a finished transcript. Raises :class:`CommandError` for one that goes on."""
+    from transcripts.events import Concluded
+    from transcripts.log import tail
+
+    events = tail(path)
+    if not events or not isinstance(events[-1].data, Concluded):
+        raise CommandError(
+            f"{path.stem} is not concluded yet; see what was done: agent transcripts show {path.stem}", 1
+        )
+    return events[-1].data

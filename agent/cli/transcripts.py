@@ -1,0 +1,154 @@
+"""``agent transcripts``: what was done, event by event. Plain JSON lines; nothing heavy is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent.cli.common import CommandError, emit, json_option, table
+from agent.text import shorten
+from memory.home import Home
+
+
+@click.group()
+def transcripts() -> None:
+    """Read what was done.
+
+    \b
+    Examples:
+      agent transcripts list
+      agent transcripts show --last
+    """
+
+
+@transcripts.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """Transcripts, newest first.
+
+    \b
+    Examples:
+      agent transcripts list
+      agent transcripts list --json
+    """
+    rows = [_summary(path) for path in reversed(files(Home.default()))]
+    if as_json:
+        emit({"transcripts": rows})
+        return
+    if not rows:
+        click.echo('No transcripts yet. Start with: agent investigate "qwen3.5 nvfp4 on sm120"')
+    for line in table([[row["id"], row["ended"], shorten(row["question"], 60)] for row in rows]):
+        click.echo(line)
+
+
+@transcripts.command()
+@click.argument("transcript", required=False)
+@click.option("--last", is_flag=True, help="The newest transcript.")
+@click.option("--from", "start", type=click.IntRange(0), default=0, help="First event to show.")
+@click.option("--events", type=click.IntRange(1), default=None, help="How many to show.")
+@json_option
+def show(transcript: str | None, last: bool, start: int, events: int | None, as_json: bool) -> None:
+    """The events of TRANSCRIPT (an id, its beginning, or a file), one line each.
+
+    \b
+    Examples:
+      agent transcripts show --last
+      agent transcripts show 20260307-3f --from 40 --events 20
+      agent transcripts show --last --json
+    """
+    from transcripts.reader import read_raw
+
+    path = find_transcript(Home.default(), transcript, last=last)
+    found = read_raw(path, start=start, limit=events)
+    if as_json:
+        emit({"transcript": path.stem, "events": list(found)})
+        return
+    for event in found:
+        click.echo(f"{event['seq']:5}  {event['at'][11:19]}  {shorten(_line(event['data']), 100)}")
+
+
+def files(home: Home) -> list[Path]:
+    """All transcripts of a home, oldest first."""
+    if not home.transcripts.is_dir():
+        return []
+    return sorted(home.transcripts.glob("*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
+    """The file of a transcript by id, beginning of an id, or path; or the newest one."""
+    known = files(home)
+    if last or name is None:
+        if name is not None:
+            raise CommandError("give a transcript or --last, not both")
+        if not last:
+            raise CommandError("which transcript? give an id (see agent transcripts list) or --last")
+        if not known:
+            raise CommandError(
+                'there are no transcripts yet; start with: agent investigate "qwen3.5 nvfp4 on sm120"'
+            )
+        return known[-1]
+    if "/" in name or name.endswith(".jsonl"):
+        return Path(name)
+    matches = [path for path in known if path.stem.startswith(name)] if name else []
+    exact = [path for path in matches if path.stem == name]
+    if len(matches) > 1 and not exact:
+        raise CommandError(
+            f"{name!r} fits several transcripts: {', '.join(path.stem for path in matches[:5])}"
+        )
+    if not matches:
+        raise CommandError(f"no transcript {name!r}; see: agent transcripts list")
+    return (exact or matches)[0]
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    from transcripts.chain import LogError
+    from transcripts.reader import read_raw, tail_raw
+
+    try:
+        first = next(iter(read_raw(path, limit=1)), None)
+        end = tail_raw(path)
+        opened = first["data"] if first else {}
+        last = end[-1]["data"] if end else {}
+        ended = last["exit_reason"] if last.get("kind") == "concluded" else "unfinished"
+        return {"id": path.stem, "ended": str(ended), "question": str(opened.get("question", ""))}
+    except (LogError, KeyError, TypeError) as error:
+        return {"id": path.stem, "ended": "unreadable", "question": str(error)}
+
+
+def _line(data: Mapping[str, Any]) -> str:
+    """One event in one line."""
+    return f"{data.get('kind', '?'):10} " + " ".join(part for part in _parts(data) if part)
+
+
+def _parts(data: Mapping[str, Any]) -> Iterator[str]:
+    kind = data.get("kind")
+    if kind == "opened":
+        yield f"{data.get('investigation')} by {data.get('driver')}: {data.get('question')}"
+    elif kind == "understood":
+        target = data.get("target", {})
+        yield from (str(target.get(key) or "") for key in ("model", "quantisation", "arch", "engine"))
+        yield ", ".join(f"{name} {version}" for name, version in data.get("packages", {}).items())
+    elif kind == "hypothesis":
+        yield f"{data.get('component')} {data.get('backend')}: {data.get('state')}, {data.get('because')}"
+    elif kind == "called":
+        yield f"{data.get('call')} {data.get('tool')}"
+        yield ", ".join(
+            f"{key}={value}" for key, value in data.get("input", {}).items() if isinstance(value, str)
+        )
+    elif kind == "returned":
+        kept = data.get("artifact")
+        yield f"{data.get('call')} {data.get('status')}"
+        yield data.get("error") or ""
+        yield f"(cut, the whole is artifact {kept[:12]})" if kept else ""
+    elif kind == "found":
+        claim = data.get("finding", {}).get("claim", {})
+        says = claim.get("verdict") or claim.get("outcome")
+        yield str(data.get("finding", {}).get("id", ""))
+        yield f"{claim.get('component')} {claim.get('backend')}: {says}"
+    elif kind == "noted":
+        yield str(data.get("text", ""))
+    elif kind == "concluded":
+        yield f"{data.get('exit_reason')} ({data.get('exit_code')}): {data.get('summary')}"

@@ -1,0 +1,260 @@
+"""The answer on one screen: 24 lines of 80 columns, drawn from the answer alone.
+
+A line is a list of ``(text, style)``; styles are rich's, and whoever draws may leave them out. All text
+of others goes through :mod:`agent.text`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+from agent.reasons import NAMES, deciding, reason, where
+from agent.text import shorten, squeeze
+from memory.vocabulary import Answer, NotRun, Row, Target, Verdict
+
+WIDTH = 80
+HEIGHT = 24
+MOST_ROWS = 8
+
+Line = list[tuple[str, str]]
+
+STYLES = {
+    Verdict.BLOCKED: "red",
+    Verdict.REROUTED: "yellow",
+    Verdict.NO_STATIC_OBSTACLE: "green",
+    Verdict.NOT_APPLICABLE: "dim",
+    Verdict.UNKNOWN: "dim",
+}
+
+
+def screen(
+    answer: Answer, *, everything: bool = False, width: int = WIDTH, height: int = HEIGHT
+) -> list[Line]:
+    """The answer as lines of at most ``width`` columns; at most ``height`` of them unless ``everything``."""
+    head = _head(answer, width, everything)
+    tail = _tail(answer, width, everything)
+    if everything:
+        rows = _everything(answer, width)
+    else:
+        # The last line stays free for the prompt.
+        rows = _chosen_rows(answer, width, height - 1 - len(head) - len(tail))
+    return [*head, *rows, *tail]
+
+
+def understood(target: Target) -> str:
+    """What was understood, in one line."""
+    gpus = None
+    if target.gpu_count is not None:
+        gpus = f"{target.gpu_count} × {target.gpu or 'GPU'}"
+    elif target.gpu:
+        gpus = target.gpu
+    parts = [target.model or "any model", target.quantisation or "any quantisation", target.arch, gpus]
+    return " · ".join(squeeze(part) for part in parts if part)
+
+
+def packages(answer: Answer) -> str:
+    """Exact versions, the engine first."""
+    names = sorted(answer.environment.packages, key=lambda name: (name != answer.target.engine, name))
+    return ", ".join(squeeze(f"{name} {answer.environment.packages[name]}") for name in names)
+
+
+def surprising(row: Row) -> bool:
+    """The first gate lets it through and a deeper one does not: what a person would try and must not."""
+    return (
+        row.verdict is Verdict.BLOCKED
+        and row.first_gate is not None
+        and row.first_gate.verdict is not row.verdict
+    )
+
+
+def is_recommended(answer: Answer, row: Row) -> bool:
+    if answer.recommendation is None:
+        return False
+    return any(
+        note.startswith(f"{row.component}: {row.backend},") for note in answer.recommendation.ranked_by
+    )
+
+
+def matter(answer: Answer) -> list[Row]:
+    """The rows that matter, most important first: the candidates chosen, then the traps, then the other
+    candidates, then what runs something else or is refused; components take turns."""
+    turn: Counter[tuple[int, str]] = Counter()
+    ranked = []
+    for row in answer.backends:
+        rank = _rank(answer, row)
+        if rank is not None:
+            turn[rank, row.component] += 1
+            ranked.append((rank, turn[rank, row.component], row))
+    ranked.sort(key=lambda item: item[:2])
+    return [row for _, _, row in ranked]
+
+
+def _rank(answer: Answer, row: Row) -> int | None:
+    if is_recommended(answer, row):
+        return 0
+    if surprising(row):
+        return 1
+    order = {Verdict.NO_STATIC_OBSTACLE: 2, Verdict.REROUTED: 3, Verdict.BLOCKED: 4}
+    return order.get(row.verdict)
+
+
+def _head(answer: Answer, width: int, everything: bool) -> list[Line]:
+    lines: list[Line] = [[(text, "bold")] for text in _wrap(understood(answer.target), width, 2)]
+    lines += [[(text, "")] for text in _wrap(packages(answer), width, 2)]
+    if answer.target.assumed:
+        text = "assumed: " + "; ".join(squeeze(one) for one in answer.target.assumed)
+        lines += [[(one, "dim")] for one in _wrap(text, width, 99 if everything else 2)]
+    return lines
+
+
+def _chosen_rows(answer: Answer, width: int, room: int) -> list[Line]:
+    """As many of the rows that matter as ``room`` lines take, and the counts of the rest."""
+    ranked = matter(answer)
+    shown: list[Row] = []
+    counts = _counts(answer, [])
+    for row in ranked[:MOST_ROWS]:
+        counts_now = _counts(answer, [*shown, row])
+        if sum(len(_row(answer, one, width)) for one in [*shown, row]) + len(counts_now) > room:
+            break
+        shown.append(row)
+        counts = counts_now
+    order = {id(row): index for index, row in enumerate(answer.backends)}
+    shown.sort(key=lambda row: (_component_at(answer, row), _rank(answer, row) or 0, order[id(row)]))
+    lines = [line for row in shown for line in _row(answer, row, width)]
+    return lines + [[(shorten(text, width), "dim")] for text in counts]
+
+
+def _everything(answer: Answer, width: int) -> list[Line]:
+    rows = sorted(
+        answer.backends,
+        key=lambda row: (_component_at(answer, row), 9 if (rank := _rank(answer, row)) is None else rank),
+    )
+    return [line for row in rows for line in _row(answer, row, width)]
+
+
+def _component_at(answer: Answer, row: Row) -> int:
+    return list(dict.fromkeys(one.component for one in answer.backends)).index(row.component)
+
+
+def _row(answer: Answer, row: Row, width: int) -> list[Line]:
+    """One line with the reason; a second with the place where lines of source decide against it."""
+    mark = {Verdict.NO_STATIC_OBSTACLE: "·", Verdict.BLOCKED: "✗", Verdict.REROUTED: "→"}.get(
+        row.verdict, " "
+    )
+    mark = "✓" if is_recommended(answer, row) else mark
+    widths = [
+        max(len(squeeze(getattr(one, name))) for one in answer.backends) for name in ("component", "backend")
+    ]
+    start = (
+        f"{mark} {squeeze(row.component):{min(widths[0], 16)}} {squeeze(row.backend):{min(widths[1], 20)}} "
+    )
+    verdict = NAMES[row.verdict]
+    place = deciding(row)
+    text = "" if verdict == "not applicable" and row.because is None else reason(row)
+    style = STYLES[row.verdict]
+    free = width - len(start) - len(verdict) - 2
+    if free < 12:
+        return [[(shorten(start + verdict, width), style)]]
+    first: Line = [(start, "bold" if mark == "✓" else ""), (verdict, style), (f"  {shorten(text, free)}", "")]
+    if place is None or row.verdict is Verdict.NO_STATIC_OBSTACLE:
+        return [first]
+    tail = f"    {where(place)}"
+    if surprising(row) and row.first_gate is not None:
+        tail += f" · first gate says yes: {row.first_gate.file}:{row.first_gate.line}"
+    return [first, [(_keep_end(tail, width), "dim")]]
+
+
+def _keep_end(text: str, width: int) -> str:
+    """Cut paths at their front: the file's name and line are what is looked for."""
+    text = "    " + squeeze(text)
+    if len(text) <= width:
+        return text
+    first, bar, second = text.partition(" · first gate says yes: ")
+    if not bar:
+        return "    …" + first[-(width - 5) :]
+    room = width - len(first) - len(" · first gate says yes: ")
+    if room < 20:
+        return _keep_end(first, width)
+    return f"{first}{bar}…{second[-(room - 1) :]}"
+
+
+def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
+    """The rows that are not shown, counted: elsewhere or not applicable, unknown, and the rest."""
+    rest = [row for row in answer.backends if not any(row is one for one in shown)]
+    by_verdict = Counter(row.verdict for row in rest)
+    lines = []
+    if number := by_verdict[Verdict.NOT_APPLICABLE]:
+        lines.append(f"{number} of other vendors, for other models or not reached under this scenario")
+    if number := by_verdict[Verdict.UNKNOWN]:
+        names = [f"{row.component} {row.backend}" for row in rest if row.verdict is Verdict.UNKNOWN]
+        lines.append(f"{number} unknown, the source read does not decide: {', '.join(names)}")
+    others = [
+        f"{by_verdict[verdict]} {NAMES[verdict]}"
+        for verdict in (Verdict.NO_STATIC_OBSTACLE, Verdict.REROUTED, Verdict.BLOCKED)
+        if by_verdict[verdict]
+    ]
+    if others:
+        lines.append(f"{' and '.join(others)} more; all with --all")
+    return lines
+
+
+def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
+    lines: list[Line] = []
+    found = answer.recommendation
+    if found is not None:
+        trust = "Tested:" if found.tested else "Candidate, untested:"
+        lines.append([(trust, "bold green" if found.tested else "bold yellow")])
+        lines += [[(text, "bold")] for text in command_lines(found.command, width)]
+        if everything:
+            lines += [[(text, "")] for note in found.ranked_by for text in _wrap(f"because {note}", width, 9)]
+    else:
+        lines.append([("No backend can be recommended.", "bold red")])
+    what = "; ".join(step.what for step in answer.not_run if step.command is None or _is_launch(answer, step))
+    if what:
+        lines += [
+            [(text, "")] for text in _wrap(f"Not tested: {squeeze(what)}", width, 9 if everything else 2)
+        ]
+    following = [step for step in answer.not_run if step.command and not _is_launch(answer, step)]
+    for step in following if everything else following[:1]:
+        lines += [[(text, "")] for text in _wrap(f"Next: {step.what}:", width, 1)]
+        lines += [[(text, "bold")] for text in command_lines(step.command or "", width)]
+    lines.append(
+        [(shorten(f"Transcript {answer.transcript}: agent report {answer.transcript} --all", width), "dim")]
+    )
+    return lines
+
+
+def _is_launch(answer: Answer, step: NotRun) -> bool:
+    return answer.recommendation is not None and step.command == answer.recommendation.command
+
+
+def command_lines(command: str, width: int = WIDTH) -> list[str]:
+    """A command on lines of at most ``width`` that a shell takes as one (options stay with their values)."""
+    words = squeeze(command).split(" ")
+    parts: list[str] = []
+    for word in words:
+        if parts and parts[-1].startswith("-") and " " not in parts[-1] and not word.startswith("-"):
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    lines = ["  " + parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) + 2 > width:
+            lines[-1] += " \\"
+            lines.append("    " + part)
+        else:
+            lines[-1] += f" {part}"
+    return lines
+
+
+def _wrap(text: str, width: int, most: int) -> list[str]:
+    return textwrap.wrap(
+        text, width, subsequent_indent="  ", max_lines=most, placeholder=" …", break_on_hyphens=False
+    )
+
+
+def plain(lines: Sequence[Line]) -> str:
+    """The lines without styles."""
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
