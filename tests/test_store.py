@@ -1,0 +1,502 @@
+"""The database: rows are a function of the transcripts, whoever folds them, in whatever order."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import inspect
+from sqlmodel import SQLModel
+
+from memory.artifacts import ArtifactError, Artifacts
+from memory.canonical import canonical, finding_id
+from memory.clock import FixedClock
+from memory.home import Home
+from memory.migrations import NEWEST
+from memory.sentences import render
+from memory.store import Store, StoreError
+from memory.views import Views
+from memory.vocabulary import (
+    Because,
+    Claim,
+    Condition,
+    Evidence,
+    Finding,
+    HypothesisState,
+    Level,
+    Measurement,
+    Outcome,
+    Row,
+    Target,
+    Verdict,
+)
+from transcripts.events import Called, Concluded, Found, HypothesisChanged, Noted, Opened, Understood
+from transcripts.fold import FoldError, Folding, behind, catch_up, fold, rebuild
+from transcripts.log import Log, LogError
+
+EVIDENCE = Evidence(
+    package="flashinfer-python", version="0.6.5", file="flashinfer/jit/fused_moe.py", line=251, end_line=253,
+    sha256="ab" * 32, text="supported_major_versions=[10]", idiom="jit_major_versions",
+)  # fmt: skip
+CLAIM = Claim(
+    component="moe_runner", backend="alpha_kernels", arch="sm120", engine="sglang",
+    packages={"flashinfer-python": "0.6.5", "sglang": "0.5.9"}, scenario={"quantisation": "nvfp4"},
+    level=Level.STATIC, verdict=Verdict.BLOCKED, because=Because.ARCHITECTURE, source_evidence=(EVIDENCE,),
+)  # fmt: skip
+
+
+def finding(**changes: Any) -> Finding:
+    claim = CLAIM.model_copy(update=changes)
+    return Finding(id=finding_id(claim.model_dump(mode="json")), claim=claim, transcript="", event=0)
+
+
+def write(home: Home, name: str, findings: list[Finding], day: int = 1, *, conclude: bool = True) -> Path:
+    """A transcript with a question, a hypothesis, ``findings``, and an end."""
+    path = home.transcripts / f"{name}.jsonl"
+    opened = Opened(investigation=name, program="assay-agent 0.1.0", driver="planner", question="q", seed=1)
+    target = Target(question="q", model="m", quantisation="nvfp4", arch="sm120")
+    row = Row(component="moe_runner", backend="alpha_kernels", arch="sm120", verdict=Verdict.BLOCKED)
+    with Log.create(path, opened, FixedClock(f"2026-01-{day:02}T00:00:00.000Z")) as log:
+        log.append(Understood(target=target, environment="env", packages={"sglang": "0.5.9"}))
+        for state in (HypothesisState.OPEN, HypothesisState.PREDICTED):
+            log.append(
+                HypothesisChanged(
+                    id="h1", component="moe_runner", backend="alpha_kernels", arch="sm120", state=state,
+                    because=f"it is {state.value}", row=row if state is HypothesisState.PREDICTED else None,
+                )
+            )  # fmt: skip
+        for item in findings:
+            log.append(Found(finding=item))
+        if conclude:
+            log.append(Concluded(exit_reason="answered", exit_code=0, summary="done"))
+    return path
+
+
+def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, sorted: the content of the database."""
+    with closing(sqlite3.connect(home.findings_db)) as connection:
+        names = [n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+        return {n: sorted(connection.execute(f"SELECT * FROM {n}"), key=repr) for n in names}  # noqa: S608
+
+
+def test_an_investigation_becomes_rows(home: Home) -> None:
+    path = write(home, "20260101-aaaaaa", [finding()])
+    with Store(home) as store:
+        assert fold(store, path).events == 6
+        assert fold(store, path).events == 0
+    views = Views(home)
+    (investigation,) = views.investigations()
+    assert investigation["id"] == "20260101-aaaaaa"
+    assert (investigation["model"], investigation["arch"], investigation["exit_code"]) == ("m", "sm120", 0)
+    assert (investigation["events"], investigation["findings"], investigation["hypotheses"]) == (6, 1, 1)
+    (hypothesis,) = views.hypotheses("20260101-aaaaaa")
+    assert (hypothesis["state"], hypothesis["opened_event"], hypothesis["event"]) == ("predicted", 2, 3)
+    assert '"verdict":"blocked"' in hypothesis["row"]
+    (found,) = views.findings()
+    assert (found["id"], found["status"], found["sightings"]) == (finding().id, "current", 1)
+    assert (found["transcript"], found["event"]) == ("20260101-aaaaaa", 4)
+    (evidence,) = views.evidence(found["id"])
+    assert (evidence["kind"], evidence["file"], evidence["line"]) == ("source", EVIDENCE.file, 251)
+    assert views.finding(found["id"][:5])["id"] == found["id"]
+    assert views.investigation("2026")["transcript"] == "20260101-aaaaaa"
+
+
+def test_rows_do_not_depend_on_order_or_on_who_folds(tmp_path: Path) -> None:
+    findings = [finding(), finding(verdict=Verdict.NO_STATIC_OBSTACLE, because=None), finding()]
+    contents = []
+    for way in ("forwards", "backwards", "live", "rebuilt"):
+        home = Home(tmp_path / way).prepare()
+        with Store(home) as store:
+            paths = [write(home, f"t{day}", [item], day) for day, item in enumerate(findings, start=1)]
+            if way == "live":
+                for path in reversed(paths):
+                    folding = Folding(store, path)
+                    # One event at a time, as the loop does.
+                    whole = path.read_bytes()
+                    path.write_bytes(b"")
+                    for line in whole.splitlines(keepends=True):
+                        with path.open("ab") as file:
+                            file.write(line)
+                        folding(None)  # type: ignore[arg-type]
+                    assert folding.refused == ()
+            else:
+                for path in paths if way == "forwards" else reversed(paths):
+                    fold(store, path)
+            if way == "rebuilt":
+                assert rebuild(store, home.transcripts) == []
+        contents.append(rows(home))
+    assert all(content == contents[0] for content in contents)
+    assert contents[0]["sightings"]
+
+
+def test_a_deleted_database_comes_back_the_same(home: Home) -> None:
+    for day in (1, 2):
+        write(home, f"t{day}", [finding(backend=f"b{day}")], day)
+    with Store(home) as store:
+        catch_up(store, home.transcripts)
+    before = rows(home)
+    home.findings_db.unlink()
+    assert Views(home).findings() == []
+    assert [path.name for path in Views(home).behind()] == ["t1.jsonl", "t2.jsonl"]
+    with Store(home) as store:
+        catch_up(store, home.transcripts)
+        assert behind(store, home.transcripts) == []
+    assert rows(home) == before
+    assert Views(home).behind() == []
+
+
+# Which finding stands
+
+
+def test_the_same_claim_is_one_row_with_two_sightings(home: Home) -> None:
+    shorter = finding(source_evidence=(EVIDENCE.model_copy(update={"text": "shorter"}),))
+    write(home, "t1", [finding()], 1)
+    write(home, "t2", [shorter], 2)
+    with Store(home) as store:
+        catch_up(store, home.transcripts)
+    (row,) = Views(home).findings()
+    assert (row["sightings"], row["transcript"]) == (2, "t1")
+    assert row["seen_at"].startswith("2026-01-02")
+
+
+def statuses(home: Home, *given: Finding) -> list[str]:
+    for day, item in enumerate(given, start=1):
+        write(home, f"t{day}", [item], day)
+    with Store(home) as store:
+        assert catch_up(store, home.transcripts) == []
+    by_id = {row["id"]: row["status"] for row in Views(home).findings(statuses=())}
+    return [by_id[item.id] for item in given]
+
+
+def test_another_verdict_contradicts_the_older(home: Home) -> None:
+    other = finding(verdict=Verdict.NO_STATIC_OBSTACLE, because=None)
+    assert statuses(home, finding(), other) == ["contradicted", "current"]
+    (old,) = Views(home).findings(statuses=["contradicted"])
+    assert old["replaced_by"] == other.id
+
+
+def test_better_evidence_for_the_same_supersedes_the_older(home: Home) -> None:
+    other = finding(source_evidence=(EVIDENCE, EVIDENCE.model_copy(update={"line": 7, "end_line": 7})))
+    assert statuses(home, finding(), other) == ["superseded", "current"]
+
+
+def test_what_is_seen_again_is_current_again(home: Home) -> None:
+    other = finding(verdict=Verdict.UNKNOWN, because=None)
+    assert statuses(home, finding(), other, finding()) == ["current", "contradicted", "current"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"packages": {"flashinfer-python": "0.6.6", "sglang": "0.5.9"}},
+        {"arch": "sm100"},
+        {"backend": "beta"},
+        {"scenario": {}},
+        {"engine": "vllm"},
+    ],
+)
+def test_another_scope_leaves_the_older_standing(home: Home, changes: dict[str, Any]) -> None:
+    other = finding(verdict=Verdict.UNKNOWN, **changes)
+    assert statuses(home, finding(), other) == ["current", "current"]
+
+
+# What the store refuses
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (finding(source_evidence=()), "no evidence"),
+        (finding().model_copy(update={"id": "0" * 16}), "not the id"),
+        (finding(level=Level.PROBE, outcome=Outcome.OK), "cites no event"),
+    ],
+)
+def test_the_store_refuses_what_has_no_evidence(home: Home, given: Finding, says: str) -> None:
+    path = write(home, "t1", [given, finding(backend="good")])
+    with Store(home) as store:
+        (refused,) = fold(store, path).refused
+        assert says in refused
+        assert refused.startswith("event 4:")
+    assert [row["backend"] for row in Views(home).findings()] == ["good"]
+
+
+def test_a_failed_write_leaves_nothing(home: Home) -> None:
+    with Store(home) as store:
+        with pytest.raises(StoreError), store.write() as writing:  # noqa: PT012 - what was before is undone
+            writing.folded_to("t", 1, "x", 1)
+            writing.update_investigation("t", "now", 1)
+        assert store.folded("t") is None
+        with pytest.raises(StoreError, match="no opened investigation"), store.write() as writing:
+            writing.update_investigation("t", "now", 1)
+
+
+# Logs that change under the database
+
+
+def test_damage_is_reported_and_what_stands_before_it_kept(home: Home) -> None:
+    path = write(home, "t1", [finding(backend=f"b{n}") for n in range(4)])
+    write(home, "t2", [finding(backend="other")])
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[6] = lines[6].replace(b"moe_runner", b"moe_runnex")
+    path.write_bytes(b"".join(lines))
+    with Store(home) as store:
+        (problem,) = catch_up(store, home.transcripts)
+    assert "t1.jsonl: event 6" in problem
+    assert {row["backend"] for row in Views(home).findings()} == {"b0", "b1", "other"}
+
+
+def test_a_torn_line_waits_for_its_end(home: Home) -> None:
+    path = write(home, "t1", [finding()])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    with Store(home) as store:
+        assert fold(store, path).events == 5
+        path.write_bytes(whole)
+        assert fold(store, path).events == 1
+
+
+def test_a_replaced_log_is_not_mixed_with_its_old_rows(home: Home) -> None:
+    path = write(home, "t1", [finding()])
+    with Store(home) as store:
+        fold(store, path)
+        whole = path.read_bytes()
+        path.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
+        with pytest.raises(FoldError, match="findings rebuild"):
+            fold(store, path)
+        path.unlink()
+        write(home, "t1", [finding(), finding(backend="x"), finding(backend="y")], 9)
+        with pytest.raises(FoldError, match="findings rebuild"):
+            fold(store, path)
+        assert rebuild(store, home.transcripts) == []
+        path.unlink()
+        with pytest.raises(LogError, match="no transcript"):
+            fold(store, path)
+    assert len(Views(home).findings()) == 3
+
+
+def test_two_processes_fold_the_same_log(home: Home) -> None:
+    path = write(home, "t1", [finding(backend=f"b{n}") for n in range(1200)])
+    script = """
+import sys
+from pathlib import Path
+from memory.home import Home
+from memory.store import Store
+from transcripts.fold import fold
+home = Home(Path(sys.argv[1]))
+with Store(home) as store:
+    print(fold(store, home.transcripts / "t1.jsonl").events)
+"""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(home.root)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    said = [child.communicate() for child in children]
+    assert [child.returncode for child in children] == [0, 0], said
+    assert sum(int(out) for out, _ in said) == 1205
+    assert len(Views(home).findings()) == 1200
+    both = rows(home)
+    with Store(home) as store:
+        assert rebuild(store, home.transcripts) == []
+    assert rows(home) == both
+    assert path.is_file()
+
+
+# The file itself
+
+
+def test_the_schema_is_what_the_classes_say(home: Home) -> None:
+    with Store(home) as store:
+        inspector = inspect(store._engine)
+        for table in SQLModel.metadata.sorted_tables:
+            there = {column["name"]: column for column in inspector.get_columns(table.name)}
+            assert set(there) == {column.name for column in table.columns}, table.name
+            for column in table.columns:
+                assert there[column.name]["nullable"] == column.nullable, (table.name, column.name)
+                kind = "INTEGER" if column.type.python_type is int else "TEXT"
+                assert str(there[column.name]["type"]) == kind, (table.name, column.name)
+            keys = inspector.get_pk_constraint(table.name)["constrained_columns"]
+            assert set(keys) == {column.name for column in table.primary_key}
+
+
+def test_pragmas(home: Home) -> None:
+    with Store(home) as store, store.write() as writing:
+        connection = writing.session.connection()
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 5000
+        assert connection.exec_driver_sql("PRAGMA user_version").scalar() == NEWEST
+        with closing(sqlite3.connect(home.findings_db, timeout=0)) as other:
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("BEGIN IMMEDIATE")
+            assert other.execute("SELECT count(*) FROM v_findings").fetchone() == (0,)
+
+
+def test_a_newer_database_is_refused_in_one_line(home: Home) -> None:
+    Store(home).close()
+    with closing(sqlite3.connect(home.findings_db)) as connection:
+        connection.execute(f"PRAGMA user_version = {NEWEST + 3}")
+    for opening in (lambda: Store(home), lambda: Views(home).findings()):
+        with pytest.raises(StoreError, match=f"schema {NEWEST + 3}.*upgrade") as caught:
+            opening()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_database_is_refused_in_one_line(home: Home) -> None:
+    home.findings_db.write_bytes(b"this is no database at all" * 200)
+    for opening in (lambda: Store(home), lambda: Views(home).findings()):
+        with pytest.raises(StoreError, match=r"damaged.*transcripts") as caught:
+            opening()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_folder_in_the_way_is_refused_in_one_line(home: Home) -> None:
+    home.findings_db.mkdir()
+    with pytest.raises(StoreError, match="set ASSAY_HOME"):
+        Store(home)
+
+
+def test_opening_again_migrates_nothing(home: Home) -> None:
+    Store(home).close()
+    before = rows(home)
+    Store(home).close()
+    assert rows(home) == before
+
+
+# Reading
+
+
+def test_reading_imports_nothing_heavy(home: Home) -> None:
+    write(home, "t1", [finding()])
+    with Store(home) as store:
+        catch_up(store, home.transcripts)
+    script = """
+import sys
+from pathlib import Path
+from memory.home import Home
+from memory.views import Views
+views = Views(Home(Path(sys.argv[1])))
+assert len(views.findings()) == 1 and len(views.investigations()) == 1 and views.behind() == []
+print([name for name in ("sqlmodel", "pydantic", "sqlalchemy") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(home.root)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_filters(home: Home) -> None:
+    items = [
+        finding(),
+        finding(backend="beta", arch="sm100"),
+        finding(component="fp4_gemm", packages={"vllm": "1.0", "flashinfer_python": "0.7.2"}, engine="vllm"),
+    ]
+    for day, item in enumerate(items, start=1):
+        write(home, f"t{day}", [item], day)
+    with Store(home) as store:
+        catch_up(store, home.transcripts)
+    views = Views(home)
+
+    def ids(**filters: Any) -> list[int]:
+        found = [row["id"] for row in views.findings(**filters)]
+        return [index for name in found for index, item in enumerate(items) if item.id == name]
+
+    assert ids() == [2, 1, 0]
+    assert ids(limit=2) == [2, 1]
+    assert ids(arch="sm120") == [2, 0]
+    assert ids(engine="vllm", component="fp4_gemm") == [2]
+    assert ids(packages={"flashinfer-python": "0.6.5"}) == [1, 0]
+    assert ids(packages={"Flashinfer.Python": ""}) == [2, 1, 0]
+    assert ids(packages={"vllm": ""}) == [2]
+    assert ids(text="beta architecture") == [1]
+    assert ids(text="supported_major_versions") == [2, 1, 0]
+    assert ids(text="fused_moe.py sm100") == [1]
+    assert ids(text="nvfp4") == [2, 1, 0]
+    assert ids(text="%") == []
+    assert ids(text="o' OR 1=1 --") == []
+    assert ids(statuses=["stale"]) == []
+    with pytest.raises(TypeError, match="no such filter"):
+        views.findings(colour="red")
+
+
+def test_ids_by_prefix(home: Home) -> None:
+    for name in ("20260101-aa", "20260101-ab"):
+        write(home, name, [])
+    with Store(home) as store:
+        catch_up(store, home.transcripts)
+    views = Views(home)
+    assert views.investigation("20260101-ab")["id"] == "20260101-ab"
+    with pytest.raises(StoreError, match="fits 2"):
+        views.investigation("20260101")
+    for nothing in ("x", "", "%", "_"):
+        with pytest.raises(StoreError, match="no investigation"):
+            views.investigation(nothing)
+    with pytest.raises(StoreError, match="no finding"):
+        views.finding("zz")
+
+
+# Sentences, canonical JSON, artifacts
+
+
+def test_sentences() -> None:
+    assert render(CLAIM) == (
+        "moe_runner alpha_kernels on sm120 (sglang 0.5.9, flashinfer-python 0.6.5, quantisation=nvfp4): "
+        "blocked because of architecture; flashinfer/jit/fused_moe.py:251"
+    )
+    rerouted = finding(
+        verdict=Verdict.REROUTED, because=None, runs_instead="beta",
+        conditions=(Condition(fact="cudnn", op=">=", value=91002),),
+    ).claim  # fmt: skip
+    assert "): rerouted to beta; if cudnn >= 91002; flash" in render(rerouted)
+    ran = finding(
+        level=Level.BENCHMARK, verdict=None, because=None, outcome=Outcome.OUT_OF_MEMORY, source_evidence=(),
+        measurements=(Measurement(metric="throughput", value=812.5, unit="tok/s", event=1, json_pointer=""),),
+    ).claim  # fmt: skip
+    assert render(ran).endswith("): benchmark out of memory; throughput 812.5 tok/s")
+    assert "works" not in render(CLAIM.model_copy(update={"verdict": Verdict.NO_STATIC_OBSTACLE}))
+
+
+def test_canonical_json() -> None:
+    assert canonical({"b": [1, 2.5], "a": "ü"}) == '{"a":"ü","b":[1,2.5]}'
+    assert canonical({"x": [float("inf")]}) == '{"x":[null]}'
+    assert finding().id == finding(source_evidence=(EVIDENCE.model_copy(update={"text": "…"}),)).id
+    assert finding().id != finding(source_evidence=(EVIDENCE.model_copy(update={"line": 252}),)).id
+
+
+def test_artifacts_are_kept_by_content(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path / "a")
+    name = artifacts.put(b"whole result")
+    assert artifacts.put(b"whole result") == name
+    assert artifacts.get(name) == b"whole result"
+    assert name in artifacts
+    assert artifacts.path(name) == tmp_path / "a" / name[:2] / name[2:]
+    assert [path.name for path in (tmp_path / "a").rglob("*") if path.is_file()] == [name[2:]]
+    artifacts.path(name).write_bytes(b"something")
+    with pytest.raises(ArtifactError, match="damaged"):
+        artifacts.get(name)
+    artifacts.put(b"whole result")
+    assert artifacts.get(name) == b"whole result"
+    for wrong in ("../../etc/passwd", "ab" * 31, "AB" * 32):
+        with pytest.raises(ArtifactError, match="no sha256"):
+            artifacts.get(wrong)
+    with pytest.raises(ArtifactError, match="no artifact"):
+        artifacts.get("0" * 64)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="cannot keep"):
+        Artifacts(tmp_path / "file").put(b"x")
+
+
+def test_events_without_rows_count(home: Home) -> None:
+    path = write(home, "t1", [], conclude=False)
+    with Log.open(path, FixedClock("2026-02-01T00:00:00.000Z")) as log, Store(home) as store:
+        folding = Folding(store, path)
+        folding(log.append(Noted(text="n")))
+        folding(log.append(Called(call="c1", tool="t", effect="reads", input={})))
+    (row,) = Views(home).investigations()
+    assert (row["events"], row["updated_at"], row["concluded_at"]) == (6, "2026-02-01T00:00:00.001Z", None)
