@@ -40,8 +40,8 @@ def home(tmp_path: Path) -> Home:
 def wheels(request: pytest.FixtureRequest) -> Wheels:
     """Real packages, unpacked once and kept between runs. Only for tests marked ``network``.
 
-    They lie in the user's cache folder, or in ``ASSAY_TEST_HOME``; environments never change, so tests, workers
-    and runs can share them. Without a network the test is skipped, except in CI, where it fails.
+    They lie in the user's cache folder, or in ``ASSAY_TEST_HOME``; environments never change, so tests,
+    workers and runs can share them. Without a network the test is skipped, except in CI, where it fails.
     """
     if request.node.get_closest_marker("network") is None:
         pytest.fail("a test that uses the fixture `wheels` must be marked `network`")

@@ -8,9 +8,12 @@ tree below it is ended before this function returns.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +26,15 @@ import psutil
 POLL = 0.05
 GRACE = 3.0
 """Seconds between asking the tree to end and ending it."""
+
+# Linux can end a child when its parent is killed outright, where no ``finally`` runs: asked for by the child
+# itself before it becomes the program. Elsewhere such a child runs on to its own end.
+_ENDS_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 _ALLOWED = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP"),
@@ -58,10 +70,12 @@ def run_child(
     seconds: float,
     tick: Callable[[float], None] = lambda _: None,
     errors: Path | None = None,
+    grace: float = GRACE,
 ) -> Ended:
     """Run ``command`` in ``folder`` and wait; stdout goes to ``output``, stderr to ``errors`` or there too.
 
-    ``tick`` is called about twenty times a second with the seconds gone by. Raises ``OSError`` if the program
+    ``tick`` is called about twenty times a second with the seconds gone by. ``grace``: seconds between asking
+    what is left of the tree to end and ending it. Raises ``OSError`` if the program
     cannot be started.
     """
     started = time.monotonic()
@@ -70,7 +84,7 @@ def run_child(
         err = files.enter_context(errors.open("wb")) if errors else subprocess.STDOUT
         files.enter_context(_terminated_as_exit())
         process = subprocess.Popen(
-            list(command),
+            _guarded(command),
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
@@ -91,12 +105,22 @@ def run_child(
                         break
                     tick(gone)
         finally:
-            end_tree(process)
+            end_tree(process, grace)
     return Ended(process.returncode, timed_out, time.monotonic() - started)
 
 
-def end_tree(process: subprocess.Popen[bytes]) -> None:
-    """End the child and all below it. Bounded: asks, waits :data:`GRACE` seconds, then kills."""
+def _guarded(command: Sequence[str]) -> list[str]:
+    """The command, made not to outlive this process. Raises ``FileNotFoundError`` without a program."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+    if sys.platform != "linux":
+        return [program, *command[1:]]
+    return [sys.executable, "-I", "-S", "-c", _ENDS_WITH_PARENT, str(os.getpid()), program, *command[1:]]
+
+
+def end_tree(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:
+    """End the child and all below it. Bounded: asks, waits ``grace`` seconds, then kills."""
     # Taken before the first signal: once a parent is gone its children can no longer be found by it.
     members: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):
@@ -104,11 +128,26 @@ def end_tree(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None or members or _group_lives(process.pid):
         _signal(process, members, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-        psutil.wait_procs(members, timeout=GRACE if members else 0)
+            process.wait(grace)
+        _wait_gone(members, grace)
         _signal(process, members, signal.SIGKILL)
+        _wait_gone(members, grace)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE)
+        process.wait(grace)
+
+
+def _wait_gone(members: list[psutil.Process], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while any(map(_lives, members)) and time.monotonic() < until:
+        time.sleep(POLL / 5)
+
+
+def _lives(member: psutil.Process) -> bool:
+    # One that is dead and waits for its parent to notice does no more harm.
+    try:
+        return member.is_running() and member.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _group_lives(group: int) -> bool:

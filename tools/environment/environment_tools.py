@@ -29,14 +29,14 @@ class CreateEnvironmentInput(BaseModel):
     )
 
 
-class EnvironmentSummaryRow(Contract):
-    """``megabytes``: the wheels as fetched, 10^6 bytes; None for an adopted folder."""
+class EnvironmentRow(Contract):
+    """``megabytes``: the wheels as fetched, 10^6 bytes."""
 
     name: str
     packages: dict[str, str]
     platform: str
     fingerprint: str
-    megabytes: float | None
+    megabytes: float
 
 
 class EnvironmentResult(Contract):
@@ -50,7 +50,7 @@ class ListEnvironmentsInput(BaseModel):
 
 
 class ListEnvironmentsResult(Contract):
-    environments: tuple[EnvironmentSummaryRow, ...]
+    environments: tuple[EnvironmentRow, ...]
 
 
 def check_allowed(home: Home, packages: Iterable[str]) -> None:
@@ -64,8 +64,8 @@ def check_allowed(home: Home, packages: Iterable[str]) -> None:
         known |= closure(environment.root, environment.packages, machine_of(environment.platform))
     if refused := sorted(wanted - known):
         raise ToolError(
-            f"{', '.join(refused)}: neither an engine, nor a kernel library of one, nor required by a package of "
-            "an environment here; a person can add it with: agent environment create -p NAME==VERSION"
+            f"{', '.join(refused)}: neither an engine, nor a kernel library of one, nor required by a "
+            "package of an environment here; a person can add it: agent environment create -p NAME==VERSION"
         )
 
 
@@ -74,7 +74,7 @@ def check_allowed(home: Home, packages: Iterable[str]) -> None:
     resources=lambda args: ("environments",),
 )
 def create_environment(args: CreateEnvironmentInput, context: ToolContext) -> EnvironmentResult:
-    """Fetch packages and unpack them for reading; nothing of them is executed. Same request, same environment."""
+    """Fetch packages and unpack them for reading; nothing of them runs. Same request, same environment."""
     check_allowed(context.home, args.packages)
     try:
         arch = parse_architecture(args.arch) if args.arch else None
@@ -91,7 +91,7 @@ def list_environments(args: ListEnvironmentsInput, context: ToolContext) -> List
     """List the environments that exist here, with their packages and the platform they are for."""
     return ListEnvironmentsResult(
         environments=tuple(
-            EnvironmentSummaryRow(
+            EnvironmentRow(
                 name=environment.name,
                 packages=environment.packages,
                 platform=environment.platform,

@@ -74,7 +74,8 @@ def clear_leftovers(base: Path) -> None:
             continue
         if _try_lock(lock):
             shutil.rmtree(lock_path.with_suffix(""), ignore_errors=True)
-            lock_path.unlink(missing_ok=True)
+            if not lock_path.with_suffix("").exists():  # else the next one tries again
+                lock_path.unlink(missing_ok=True)
         os.close(lock)
 
 

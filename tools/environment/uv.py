@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from tools.base import ToolError
-from tools.environment.child import allowed_environment, run_child
-from tools.environment.model import PYTHON, Wheel, canonical
+from tools.environment.child import GRACE, allowed_environment, run_child
+from tools.environment.model import DEFAULT_PLATFORM, PYTHON, Wheel, canonical
 from tools.source.tree import decode
 
 RESOLVE_SECONDS = 120.0
@@ -97,6 +97,21 @@ class Uv:
         if code != 0:
             raise self._explain(text, [f"{wheel.name}=={wheel.version}" for wheel in wheels], platform)
 
+    def reaches_index(self, name: str, seconds: float) -> bool:
+        """Whether the index answers a question about ``name`` now, whatever uv remembers of it."""
+        try:
+            code, _ = self._run(
+                ["pip", "compile", "-", "--quiet", "--refresh"],
+                DEFAULT_PLATFORM,
+                seconds,
+                "asking the package index",
+                text=name,
+                grace=0.5,
+            )
+        except ToolError:
+            return False
+        return code == 0
+
     def nearest(self, name: str, version: str, platform: str) -> list[str]:
         """Existing versions next to one that does not exist: the one below, the one above."""
         found = []
@@ -124,6 +139,7 @@ class Uv:
         *,
         packages: int = 0,
         text: str | None = None,
+        grace: float = GRACE,
     ) -> tuple[int, str]:
         """Exit code and output, both streams together."""
         if text is not None:  # stdin is closed: what would be piped goes through a file
@@ -157,6 +173,7 @@ class Uv:
                 output=log,
                 seconds=seconds,
                 tick=tick,
+                grace=grace,
             )
         except OSError as error:
             raise ToolError(

@@ -1,0 +1,160 @@
+"""What the machine has: the driver's tool is stood in for by a small program with the same answers."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from memory.home import Home
+from memory.vocabulary import Effect
+from tools.hardware.doctor import Check, checks
+from tools.hardware.gpu import gpu_status, read_gpus
+
+TWO_GPUS = """#!/bin/sh
+case "$1" in
+--query-gpu=*) cat <<'END'
+0, GPU-aaaa, NVIDIA RTX PRO 6000 Blackwell Workstation Edition, 12.0, 97887, 1024, 580.95.05
+1, GPU-bbbb, "NVIDIA, odd name", [N/A], [N/A], 0, 580.95.05
+END
+;;
+--query-compute-apps=*) cat <<'END'
+GPU-aaaa, 4242, /usr/bin/python3, 1000
+GPU-aaaa, 4243, [Not Found], [N/A]
+END
+;;
+esac
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with nothing on it but what a test puts there, and a shell."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "cat", "sleep"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+def by_name(found: list[Check]) -> dict[str, Check]:
+    return {check.name: check for check in found}
+
+
+def test_gpus_are_read_with_their_processes(path: Path) -> None:
+    program(path, "nvidia-smi", TWO_GPUS)
+    status = read_gpus()
+    assert status.missing is None
+    first, second = status.gpus
+    assert (first.index, first.uuid, first.compute_capability) == (0, "GPU-aaaa", "12.0")
+    assert (first.memory_total_mib, first.memory_used_mib, first.driver) == (97887, 1024, "580.95.05")
+    assert [(each.pid, each.memory_mib) for each in first.processes] == [(4242, 1000), (4243, None)]
+    assert second.name == "NVIDIA, odd name"
+    assert second.compute_capability is None
+    assert second.memory_total_mib is None
+    assert second.processes == ()
+
+
+def test_a_machine_without_a_driver_is_an_answer(path: Path) -> None:
+    status = read_gpus()
+    assert status.gpus == ()
+    assert status.missing is not None
+    assert "no nvidia-smi" in status.missing
+
+
+def test_a_failing_driver_gives_its_first_words(path: Path) -> None:
+    program(path, "nvidia-smi", "#!/bin/sh\necho 'Failed to initialize NVML: Driver mismatch'\nexit 9\n")
+    status = read_gpus()
+    assert status.gpus == ()
+    assert status.missing is not None
+    assert "Driver mismatch" in status.missing
+
+
+def test_a_hanging_driver_is_not_waited_for(path: Path) -> None:
+    program(path, "nvidia-smi", "#!/bin/sh\ntrap '' TERM\nsleep 60\n")
+    started = time.monotonic()
+    status = read_gpus(seconds=0.5)
+    assert time.monotonic() - started < 5
+    assert status.missing is not None
+    assert "no answer" in status.missing
+
+
+def test_gpu_status_is_a_reading_tool(path: Path) -> None:
+    program(path, "nvidia-smi", TWO_GPUS)
+    assert gpu_status.effect is Effect.READS
+    assert len(gpu_status.run(gpu_status.input(), None).gpus) == 2
+
+
+def test_the_doctor_tells_what_is_optional_and_what_is_needed(
+    path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    program(path, "nvcc", "#!/bin/sh\necho 'Cuda compilation tools, release 12.9, V12.9.86'\n")
+    program(path, "nvidia-smi", TWO_GPUS)
+    found = by_name(checks(home, {}))
+    assert list(found) == ["python", "uv", "network", "home", "disk", "rg", "nvcc", "gpu", "model"]
+    assert found["python"].ok is True
+    assert found["uv"].ok is True
+    assert found["network"].ok is False
+    assert found["rg"].ok is None
+    assert "optional" in found["rg"].found
+    assert found["nvcc"].found.startswith("12.9 ")
+    assert found["gpu"].ok is True
+    assert "RTX PRO 6000" in found["gpu"].found
+    assert found["model"].ok is None
+    for check in found.values():
+        assert (check.fix is None) == (check.ok is True), check
+
+
+def test_a_key_is_never_shown(home: Home, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    found = checks(home, {"OPENAI_API_KEY": "sk-secret", "OPENAI_BASE_URL": "http://user:pw@127.0.0.1/v1"})
+    assert by_name(found)["model"].ok is True
+    assert "secret" not in str(found)
+    assert "user:pw" not in str(found)
+
+
+def test_a_home_that_cannot_be_written_is_told(
+    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    (tmp_path / "file").touch()
+    found = by_name(checks(Home(tmp_path / "file" / "home"), {}))
+    assert found["home"].ok is False
+    assert "ASSAY_HOME" in (found["home"].fix or "")
+
+
+def test_programs_that_hang_do_not_keep_the_doctor(
+    path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    for name in ("nvidia-smi", "rg", "nvcc"):
+        program(path, name, "#!/bin/sh\ntrap '' TERM\nsleep 60\n")
+    started = time.monotonic()
+    found = by_name(checks(home, {}, seconds=1.0))
+    assert time.monotonic() - started < 6
+    assert found["rg"].ok is None
+    assert found["gpu"].ok is None
+
+
+@pytest.mark.network
+def test_the_doctor_asks_the_index_that_uv_is_set_up_for(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started = time.monotonic()
+    assert by_name(checks(home))["network"].ok is True
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv("no_proxy", "")
+    # What uv has in its cache does not count as an answer.
+    assert by_name(checks(home))["network"].ok is False
+    assert time.monotonic() - started < 12
