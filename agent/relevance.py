@@ -32,7 +32,8 @@ def relevant(options: Sequence[Option], quantisation: str | None) -> list[Option
         if known is None or len(option.values) > len(known.values):
             best[option.component] = option
     # Typed components first: they are what the question is about.
-    return sorted(best.values(), key=lambda option: data["always"].count(option.component))
+    order = {name: number for number, name in enumerate(data["always"])}
+    return sorted(best.values(), key=lambda option: order.get(option.component, -1))
 
 
 @cache
