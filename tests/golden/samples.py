@@ -1,0 +1,167 @@
+"""One filled-in sample of every contract model and every event body, and the files that hold them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from memory.vocabulary import (
+    Answer,
+    Because,
+    Claim,
+    Condition,
+    Contract,
+    Effect,
+    EnvironmentSummary,
+    EventEvidence,
+    Evidence,
+    Finding,
+    FindingStatus,
+    FirstGate,
+    HypothesisState,
+    Level,
+    Measurement,
+    NotRun,
+    Observed,
+    Outcome,
+    Recommendation,
+    Row,
+    Target,
+    Verdict,
+)
+from transcripts.chain import encode
+from transcripts.events import (
+    GENESIS,
+    Body,
+    Called,
+    Concluded,
+    Event,
+    Found,
+    HypothesisChanged,
+    Noted,
+    Opened,
+    Returned,
+    Understood,
+)
+
+FOLDER = Path(__file__).parent
+
+EVIDENCE = Evidence(
+    package="kernel-lib", version="1.2.3", file="kernel_lib/gates.py", line=10, end_line=12, sha256="0a" * 32,
+    text="def gate(major):\n    return major in (10,)  # „ü“", idiom="capability_decorator",
+)  # fmt: skip
+CONDITION = Condition(fact="cudnn_backend", op=">=", value=91002)
+GATE = FirstGate(verdict=Verdict.NO_STATIC_OBSTACLE, file="engine/options.py", line=3)
+OBSERVED = Observed(level=Level.PROBE, outcome=Outcome.NAN, experiment="c7")
+ROW = Row(
+    component="fp4_gemm", backend="alpha", arch="sm120", verdict=Verdict.REROUTED,
+    because=Because.ARCHITECTURE, runs_instead="beta",
+    conditions=(CONDITION, Condition(fact="dtype", op="in", value=["a", None, True, 1.5])),
+    first_gate=GATE, observed=OBSERVED, state=HypothesisState.REFUTED, evidence=(EVIDENCE,),
+)  # fmt: skip
+RECOMMENDATION = Recommendation(
+    command="engine serve --fp4-gemm beta", tested=False, ranked_by=("static verdict",),
+    alternatives=("gamma",),
+)  # fmt: skip
+TARGET = Target(
+    question="model x nvfp4 on sm120", model="x", model_classes=("XForCausalLM",), quantisation="nvfp4",
+    arch="sm120", gpu="RTX PRO 6000 Blackwell", gpu_count=8, engine="engine", packages={"engine": "1.0"},
+    assumed=("engine: the newest version",),
+)  # fmt: skip
+SUMMARY = EnvironmentSummary(packages={"engine": "1.0"}, name="engine-1.0", fingerprint="0b" * 32)
+NOT_RUN = NotRun(level=Level.PROBE, what="a kernel of beta", command="agent probe beta", minutes=0.5)
+ANSWER = Answer(
+    investigation="20260101-abcdef", target=TARGET, environment=SUMMARY, backends=(ROW,),
+    recommendation=RECOMMENDATION, not_run=(NOT_RUN,), transcript="20260101-abcdef",
+)  # fmt: skip
+EVENT_EVIDENCE = EventEvidence(
+    transcript="20260101-abcdef", head="0c" * 32, event=4, excerpt='said "nan"', sha256="0d" * 32
+)
+MEASUREMENT = Measurement(
+    metric="throughput", value=812.5, unit="tok/s", event=4, json_pointer="/output/throughput"
+)
+CLAIM = Claim(
+    component="fp4_gemm", backend="alpha", arch="sm120", engine="engine",
+    packages={"engine": "1.0", "kernel-lib": "1.2.3"}, scenario={"quantisation": "nvfp4"}, level=Level.PROBE,
+    verdict=Verdict.BLOCKED, outcome=Outcome.CRASHED, because=Because.DEPENDENCY, runs_instead="beta",
+    conditions=(CONDITION,), source_evidence=(EVIDENCE,), event_evidence=(EVENT_EVIDENCE,),
+    measurements=(MEASUREMENT,),
+)  # fmt: skip
+FINDING = Finding(
+    id="0123456789abcdef", claim=CLAIM, status=FindingStatus.CURRENT, transcript="20260101-abcdef", event=5
+)
+
+CONTRACTS: tuple[Contract, ...] = (
+    EVIDENCE, CONDITION, GATE, OBSERVED, ROW, RECOMMENDATION, TARGET, SUMMARY, NOT_RUN, ANSWER,
+    EVENT_EVIDENCE, MEASUREMENT, CLAIM, FINDING,
+)  # fmt: skip
+
+BODIES: tuple[Body, ...] = (
+    Opened(
+        investigation="20260101-abcdef", program="assay-agent 0.1.0", driver="planner",
+        question="model x nvfp4 on sm120", seed=7, options={"run": None}, parent="20251231-abcdef@12",
+    ),
+    Understood(target=TARGET, environment="engine-1.0", packages={"engine": "1.0"}),
+    HypothesisChanged(
+        id="0a1b2c3d", component="fp4_gemm", backend="alpha", arch="sm120", state=HypothesisState.PREDICTED,
+        because="the source reroutes it", row=ROW, causes=(3,),
+    ),
+    Called(
+        call="c1", tool="read_source", effect=Effect.READS, input={"file": "a.py"}, why="to see the gate",
+        rung="static", hypothesis="0a1b2c3d",
+    ),
+    Returned(
+        call="c1", status="ok", output={"text": "„ü“\n", "throughput": 812.5}, error=None, artifact="0e" * 32,
+        artifact_bytes=123456,
+    ),
+    Found(finding=FINDING),
+    Noted(text="a warning"),
+    Concluded(exit_reason="answered", exit_code=0, summary="beta is a candidate", answer=ANSWER),
+)  # fmt: skip
+
+TRANSCRIPT = "transcript.jsonl"
+"""All event bodies of format 1 as one log, chain included."""
+
+
+def contract_file(sample: Contract) -> str:
+    return f"{type(sample).__name__}.json"
+
+
+def schema_file(model: type[Contract]) -> str:
+    return f"{model.__name__}.schema.json"
+
+
+def documents() -> dict[str, str]:
+    """File name → its text, as the code makes it now."""
+    made = {contract_file(sample): sample.model_dump_json(indent=2) + "\n" for sample in CONTRACTS}
+    for model in (*(type(sample) for sample in CONTRACTS), *(type(body) for body in BODIES), Event):
+        made[schema_file(model)] = _schema(TypeAdapter(model))
+    made[TRANSCRIPT] = transcript()
+    return made
+
+
+def transcript() -> str:
+    """The bodies as the lines of a log, one second apart."""
+    lines, prev = [], GENESIS
+    for seq, body in enumerate(BODIES):
+        line, prev = encode(seq, f"2026-01-01T00:00:{seq:02}.000Z", body.model_dump(mode="json"), prev)
+        lines.append(line.decode())
+    return "".join(lines)
+
+
+def _schema(adapter: TypeAdapter[Contract]) -> str:
+    """A schema without the prose: docstrings may be made better without a new format."""
+    schema = _without_prose(adapter.json_schema(mode="serialization"))
+    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+def _without_prose(value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            key: _without_prose(item)
+            for key, item in value.items()
+            if not (key in {"description", "title"} and isinstance(item, str))
+        }
+    return [_without_prose(item) for item in value] if isinstance(value, list) else value
