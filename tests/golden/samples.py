@@ -152,16 +152,24 @@ def transcript() -> str:
 
 
 def _schema(adapter: TypeAdapter[Contract]) -> str:
-    """A schema without the prose: docstrings may be made better without a new format."""
-    schema = _without_prose(adapter.json_schema(mode="serialization"))
-    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+    return json.dumps(_plain(adapter.json_schema(mode="serialization")), indent=1, sort_keys=True) + "\n"
 
 
-def _without_prose(value: object) -> object:
-    if isinstance(value, dict):
-        return {
-            key: _without_prose(item)
-            for key, item in value.items()
-            if not (key in {"description", "title"} and isinstance(item, str))
-        }
-    return [_without_prose(item) for item in value] if isinstance(value, list) else value
+def _plain(value: object) -> object:
+    """A schema without prose, since docstrings may be made better without a new format, and without what
+    versions of pydantic write differently for the same model."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {
+        key: _plain(item)
+        for key, item in value.items()
+        if not (key in {"description", "title"} and isinstance(item, str))
+        and not (key == "additionalProperties" and item is True)
+        and not (key == "enum" and "const" in value)
+    }
+    if isinstance(only := kept.get("allOf"), list) and len(only) == 1 and isinstance(only[0], dict):
+        del kept["allOf"]
+        kept |= only[0]
+    return kept
