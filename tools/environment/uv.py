@@ -258,7 +258,7 @@ def _wheel(package: dict[str, Any]) -> Wheel:
     name = canonical(package["name"])
     if len(wheels) != 1:
         raise ToolError(
-            f"uv named {len(wheels)} wheels for {name}, expected one; update it: pip install -U uv"
+            f"uv named {len(wheels)} wheels for {name}, expected one; update it: pip install 'uv>=0.10'"
         )
     wheel = wheels[0]
     place = str(wheel.get("name") or wheel.get("url") or wheel.get("path") or "")
