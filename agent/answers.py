@@ -93,7 +93,7 @@ def _not_run(
     target = understood.target
     steps = []
     if undecided:
-        steps.append(NotRun(level=Level.STATIC, what=f"not decided by reading: {', '.join(undecided)}"))
+        steps.append(NotRun(level=Level.STATIC, what=f"undecided by reading: {', '.join(undecided)}"))
     refused = [row for row in rows if row.verdict is Verdict.BLOCKED]
     surprising = [row for row in refused if row.first_gate and row.first_gate.verdict is not row.verdict]
     for row in (surprising or refused)[:1]:
@@ -109,12 +109,12 @@ def _not_run(
                 command=shlex.join(explain),
             )
         )
-    steps.append(NotRun(level=Level.PROBE, what=f"no kernel has run on a GPU of {target.arch}"))
+    steps.append(NotRun(level=Level.PROBE, what=f"no kernel has run on {target.arch}"))
     if recommendation is not None:
         steps.append(
             NotRun(
                 level=Level.SERVER,
-                what="no server was started and no answer of the model was checked",
+                what="no server started, no answer checked",
                 command=recommendation.command,
             )
         )

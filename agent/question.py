@@ -7,16 +7,25 @@ sentence in ``Target.assumed``.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from agent.text import squeeze
+from agent.words import (
+    QuestionError,
+    filler,
+    gpu_hints,
+    one_quantisation,
+    phrases,
+    plain,
+    quantisation_named,
+    quantisations_in,
+    words_data,
+)
 from memory.architecture import ArchitectureError, find_gpus, parse_architecture
 from memory.vocabulary import Target
+
+__all__ = ["DEFAULT_ENGINE", "NoArchitectureError", "QuestionError", "parse_question"]
 
 DEFAULT_ENGINE = "sglang"
 USAGE = 'ask for a model on an architecture, e.g. agent investigate "qwen3.5 nvfp4 on sm120"'
@@ -28,10 +37,6 @@ _SIZE = re.compile(r"a?\d+(\.\d+)?[bt]", re.IGNORECASE)
 _CAPABILITY = re.compile(r"(sm|compute)[ _-]?\d+\.?\d*[af]?", re.IGNORECASE)
 _LONGEST_NAME = 6
 """Words in the longest GPU name that is looked for."""
-
-
-class QuestionError(Exception):
-    """The question cannot be taken as it stands. One line: what was read, what was expected."""
 
 
 class NoArchitectureError(QuestionError):
@@ -101,7 +106,7 @@ def parse_question(
     _read_kv_cache(reading)
     quantisations = _read_quantisations(reading)
     model = _read_model(reading)
-    quantisation = _one_quantisation(quantisations | _quantisations_in(model or ""))
+    quantisation = one_quantisation(quantisations | quantisations_in(model or ""))
     chosen_engine = _one_engine(reading, engine)
     for name, version in (packages or {}).items():
         _add_package(reading, name, version)
@@ -123,35 +128,20 @@ def parse_question(
     )
 
 
-@cache
-def words_data() -> dict[str, Any]:
-    """The word lists."""
-    return tomllib.loads((Path(__file__).parent / "data" / "question.toml").read_text(encoding="utf-8"))
-
-
 def _split(text: str) -> list[str]:
     words = (word.strip(",;!?()[]{}\"'`").rstrip(".:") for word in text.split())
     return [word for word in words if word]
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"[\s_-]+", "", text).lower()
-
-
-@cache
-def _phrases(table: str) -> dict[str, str]:
-    return {_plain(word): name for name, entry in words_data()[table].items() for word in entry["words"]}
-
-
 def _read_packages(reading: _Reading) -> None:
-    names = _phrases("package")
+    names = phrases("package")
     for start, end in list(reading.free(1)):
         name, equals, version = reading.words[start].text.partition("==")
         if equals and name and version:
-            _add_package(reading, names.get(_plain(name), name), version)
+            _add_package(reading, names.get(plain(name), name), version)
             reading.take(start, end)
     for start, end in list(reading.free(2)):
-        package = names.get(_plain(reading.text(start, end)))
+        package = names.get(plain(reading.text(start, end)))
         if package is None or any(word.taken for word in reading.words[start:end]):
             continue
         following = reading.words[end] if end < len(reading.words) else None
@@ -195,7 +185,7 @@ def _read_architectures(reading: _Reading, *, bare: bool) -> str | None:
         times = _TIMES.fullmatch(text)
         name = times[2].strip() if times else text
         words = name.split()
-        if not words or {words[0].lower(), words[-1].lower()} & (_filler() | _TIMES_SIGNS):
+        if not words or {words[0].lower(), words[-1].lower()} & (filler() | _TIMES_SIGNS):
             continue
         if name.rstrip("afAF").replace(".", "").isdigit() and not (bare and "." in name):
             continue
@@ -206,7 +196,7 @@ def _read_architectures(reading: _Reading, *, bare: bool) -> str | None:
             if archs:
                 reading.loose.append((name, archs, str(error)))
                 _count(reading, start, end, times)
-            elif _plain(words[0]) in _gpu_hints() or _CAPABILITY.fullmatch(name):
+            elif plain(words[0]) in gpu_hints() or _CAPABILITY.fullmatch(name):
                 unknown = unknown or str(error)
             continue
         reading.archs.setdefault(found.base.name, name)
@@ -258,13 +248,13 @@ def _read_gpu_count(reading: _Reading) -> None:
 
 def _read_kv_cache(reading: _Reading) -> None:
     """ "fp8 kv cache" says nothing of the weights."""
-    names = {_plain(word) for word in words_data()["kv_cache"]["words"]}
-    types = {_plain(word) for word in words_data()["kv_cache"]["types"]}
+    names = {plain(word) for word in words_data()["kv_cache"]["words"]}
+    types = {plain(word) for word in words_data()["kv_cache"]["types"]}
     for start, end in list(reading.free(4)):
         if any(word.taken for word in reading.words[start:end]):
             continue
         for cut in range(start + 1, end):
-            head, tail = _plain(reading.text(start, cut)), _plain(reading.text(cut, end))
+            head, tail = plain(reading.text(start, cut)), plain(reading.text(cut, end))
             if (head in types and tail in names) or (head in names and tail in types):
                 reading.take(start, end)
                 kind = squeeze(reading.text(start, end))
@@ -278,56 +268,16 @@ def _read_quantisations(reading: _Reading) -> set[str]:
         text = reading.text(start, end)
         if any(word.taken for word in reading.words[start:end]):
             continue
-        named = _quantisation_named(text)
+        named = quantisation_named(text)
         if named:
             found.add(named)
             reading.take(start, end)
     return found
 
 
-@cache
-def _families() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for name, entry in words_data()["quantisation"].items():
-        for family in entry.get("family", ()):
-            found[family] = (*found.get(family, ()), name)
-    return found
-
-
-def _quantisation_named(text: str) -> str | None:
-    plain = _plain(text)
-    return _phrases("quantisation").get(plain) or (plain if plain in _families() else None)
-
-
-def _quantisations_in(model: str) -> set[str]:
-    """Quantisations that a model's own name carries, e.g. ``…-A17B-NVFP4``."""
-    parts = [part for part in re.split(r"[-_/\s]+", model) if part]
-    return {
-        named
-        for size in (1, 2)
-        for start in range(len(parts) - size + 1)
-        if (named := _quantisation_named("".join(parts[start : start + size])))
-    }
-
-
-def _one_quantisation(named: set[str]) -> str | None:
-    table, families = words_data()["quantisation"], _families()
-    exact = {name for name in named if name in table}
-    for family in sorted(named - exact):
-        if not exact & set(families[family]):
-            raise QuestionError(
-                f'"{family}" fits several quantisations: {", ".join(families[family])}; name one'
-            )
-    exact -= {implied for name in exact for implied in table[name].get("implies", ())}
-    if len(exact) > 1:
-        both = " and ".join(sorted(exact))
-        raise QuestionError(f"{both} cannot both be the quantisation of one model; name one")
-    return next(iter(exact), None)
-
-
 def _one_engine(reading: _Reading, option: str | None) -> str:
     if option is not None:
-        wanted = _phrases("package").get(_plain(option), option)
+        wanted = phrases("package").get(plain(option), option)
         if not words_data()["package"].get(wanted, {}).get("engine"):
             known = [name for name, entry in words_data()["package"].items() if entry.get("engine")]
             raise QuestionError(f"unknown engine {squeeze(option)!r}; expected one of {', '.join(known)}")
@@ -353,7 +303,7 @@ def _one_architecture(reading: _Reading, option: str | None, local: tuple[str, .
             raise QuestionError(explanation)
     if len(reading.archs) > 1:
         both = " and ".join(
-            arch if _plain(words) == arch else f"{arch} ({squeeze(words)})"
+            arch if plain(words) == arch else f"{arch} ({squeeze(words)})"
             for arch, words in reading.archs.items()
         )
         raise QuestionError(f"two architectures are named, {both}; give one")
@@ -368,22 +318,12 @@ def _one_architecture(reading: _Reading, option: str | None, local: tuple[str, .
     )
 
 
-@cache
-def _gpu_hints() -> frozenset[str]:
-    return frozenset(words_data()["gpu_hints"]["words"])
-
-
-@cache
-def _filler() -> frozenset[str]:
-    return frozenset(words_data()["filler"]["words"].split())
-
-
 def _read_model(reading: _Reading) -> str | None:
     """What is left over: the run of words that looks like a name. A size ("397B") goes with the run."""
     runs: list[list[str]] = []
     adjacent = False
     for word in reading.words:
-        if word.taken or word.text.lower() in _filler() or not any(map(str.isalnum, word.text)):
+        if word.taken or word.text.lower() in filler() or not any(map(str.isalnum, word.text)):
             adjacent = False
         elif runs and (adjacent or _SIZE.fullmatch(word.text)):
             runs[-1].append(word.text)

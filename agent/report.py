@@ -20,6 +20,8 @@ MOST_ROWS = 8
 
 Line = list[tuple[str, str]]
 
+_SAID = (Verdict.NO_STATIC_OBSTACLE, Verdict.REROUTED, Verdict.BLOCKED)
+
 STYLES = {
     Verdict.BLOCKED: "red",
     Verdict.REROUTED: "yellow",
@@ -160,24 +162,12 @@ def _row(answer: Answer, row: Row, width: int) -> list[Line]:
     first: Line = [(start, "bold" if mark == "✓" else ""), (verdict, style), (f"  {shorten(text, free)}", "")]
     if place is None or row.verdict is Verdict.NO_STATIC_OBSTACLE:
         return [first]
-    tail = f"    {where(place)}"
-    if surprising(row) and row.first_gate is not None:
-        tail += f" · first gate says yes: {row.first_gate.file}:{row.first_gate.line}"
-    return [first, [(_keep_end(tail, width), "dim")]]
-
-
-def _keep_end(text: str, width: int) -> str:
-    """Cut paths at their front: the file's name and line are what is looked for."""
-    text = "    " + squeeze(text)
-    if len(text) <= width:
-        return text
-    first, bar, second = text.partition(" · first gate says yes: ")
-    if not bar:
-        return "    …" + first[-(width - 5) :]
-    room = width - len(first) - len(" · first gate says yes: ")
-    if room < 20:
-        return _keep_end(first, width)
-    return f"{first}{bar}…{second[-(room - 1) :]}"
+    note = " · the first gate says yes" if surprising(row) else ""
+    # Cut a path at its front: the file's name and the line are what is looked for.
+    path = squeeze(where(place))
+    room = width - 4 - len(note)
+    path = path if len(path) <= room else "…" + path[-(room - 1) :]
+    return [first, [(f"    {path}{note}", "dim")]]
 
 
 def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
@@ -190,13 +180,9 @@ def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
     if number := by_verdict[Verdict.UNKNOWN]:
         names = [f"{row.component} {row.backend}" for row in rest if row.verdict is Verdict.UNKNOWN]
         lines.append(f"{number} unknown, the source read does not decide: {', '.join(names)}")
-    others = [
-        f"{by_verdict[verdict]} {NAMES[verdict]}"
-        for verdict in (Verdict.NO_STATIC_OBSTACLE, Verdict.REROUTED, Verdict.BLOCKED)
-        if by_verdict[verdict]
-    ]
+    others = [f"{by_verdict[verdict]} {NAMES[verdict]}" for verdict in _SAID if by_verdict[verdict]]
     if others:
-        lines.append(f"{' and '.join(others)} more; all with --all")
+        lines.append(f"{sum(by_verdict[verdict] for verdict in _SAID)} more ({', '.join(others)}): --all")
     return lines
 
 
@@ -218,7 +204,7 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
         ]
     following = [step for step in answer.not_run if step.command and not _is_launch(answer, step)]
     for step in following if everything else following[:1]:
-        lines += [[(text, "")] for text in _wrap(f"Next: {step.what}:", width, 1)]
+        lines.append([(shorten(f"Next, {step.what}:", width), "")])
         lines += [[(text, "bold")] for text in command_lines(step.command or "", width)]
     lines.append(
         [(shorten(f"Transcript {answer.transcript}: agent report {answer.transcript} --all", width), "dim")]

@@ -17,7 +17,7 @@ ERRORS = {
     ("memory.artifacts", "ArtifactError"): 4,
     ("memory.migrations", "StoreError"): 2,
     ("transcripts.chain", "LogError"): 2,
-    ("agent.question", "QuestionError"): 2,
+    ("agent.words", "QuestionError"): 2,
     ("agent.cli.common", "CommandError"): 2,
 }
 """Expected errors, each one line, and the exit code; by name, so that none of their modules is imported.

@@ -1,0 +1,84 @@
+"""The word lists of ``data/question.toml``, and what they make of a quantisation's many names."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+class QuestionError(Exception):
+    """The question cannot be taken as it stands. One line: what was read, what was expected."""
+
+
+@cache
+def words_data() -> dict[str, Any]:
+    """The word lists."""
+    return tomllib.loads((Path(__file__).parent / "data" / "question.toml").read_text(encoding="utf-8"))
+
+
+def plain(text: str) -> str:
+    """``text`` in lower case without blanks, hyphens and underscores: how words are compared."""
+    return re.sub(r"[\s_-]+", "", text).lower()
+
+
+@cache
+def phrases(table: str) -> dict[str, str]:
+    """Plain phrase → the name it stands for, of one table."""
+    return {plain(word): name for name, entry in words_data()[table].items() for word in entry["words"]}
+
+
+@cache
+def gpu_hints() -> frozenset[str]:
+    """Words that a GPU's name begins with, known or not."""
+    return frozenset(words_data()["gpu_hints"]["words"])
+
+
+@cache
+def filler() -> frozenset[str]:
+    """Words that say nothing."""
+    return frozenset(words_data()["filler"]["words"].split())
+
+
+@cache
+def _families() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name, entry in words_data()["quantisation"].items():
+        for family in entry.get("family", ()):
+            found[family] = (*found.get(family, ()), name)
+    return found
+
+
+def quantisation_named(text: str) -> str | None:
+    """The quantisation, or the family of several, that ``text`` names as a whole."""
+    word = plain(text)
+    return phrases("quantisation").get(word) or (word if word in _families() else None)
+
+
+def quantisations_in(model: str) -> set[str]:
+    """Quantisations that a model's own name carries, e.g. ``…-A17B-NVFP4``."""
+    parts = [part for part in re.split(r"[-_/\s]+", model) if part]
+    return {
+        named
+        for size in (1, 2)
+        for start in range(len(parts) - size + 1)
+        if (named := quantisation_named("".join(parts[start : start + size])))
+    }
+
+
+def one_quantisation(named: set[str]) -> str | None:
+    """The one that all of ``named`` agree on. Raises :class:`QuestionError` where that is not one."""
+    table, families = words_data()["quantisation"], _families()
+    exact = {name for name in named if name in table}
+    for family in sorted(named - exact):
+        if not exact & set(families[family]):
+            raise QuestionError(
+                f'"{family}" fits several quantisations: {", ".join(families[family])}; name one'
+            )
+    exact -= {implied for name in exact for implied in table[name].get("implies", ())}
+    if len(exact) > 1:
+        both = " and ".join(sorted(exact))
+        raise QuestionError(f"{both} cannot both be the quantisation of one model; name one")
+    return next(iter(exact), None)
