@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from tools.engines.folding import LiteralValue
 
-REGISTRATION = re.compile(rb"(?<![\w.])((?:\w+\.)*\w*regist\w*)\(((?:\s*[\"'][\w.+-]+[\"']\s*,?)+)")
+REGISTRATION = re.compile(rb"(?<![\w.])((?:\w+\.)*\w*regist\w*)\(\s*((?:[\"'][\w.+-]+[\"']\s*(?:,\s*)?)+)")
 """``@register_x("name")`` and ``register_x("name", …)``; the strings that come first are the keys."""
 WORD = re.compile(rb"[\"']([\w.+-]+)[\"']")
 ENUM = re.compile(rb"^class[ \t]+(\w+)\([^)\n]*Enum[^)\n]*\):[ \t]*(?:#.*)?$", re.M)
-MEMBER = re.compile(rb"[ \t]+(\w+)[ \t]*=[ \t]*[\"']([\w.+-]+)[\"']")
+MEMBER = re.compile(rb"^[ \t]+(\w+)[ \t]*=[ \t]*[\"']([\w.+-]+)[\"']", re.M)
 OUTSIDE = re.compile(rb"^[^\s#]", re.M)
 
 MIN_SHARED = 2

@@ -130,26 +130,21 @@ class Folder:
         return False
 
     def enum_members(self, node: ast.ClassDef, scope: Scope) -> Folded:
-        """Members of an ``Enum`` by value; members whose value is no word a person types, by name."""
-        members: list[LiteralValue] = []
+        """Members of an ``Enum`` by value; by name if a value is no word that a person could type."""
+        by_value: list[LiteralValue] = []
+        by_name: list[LiteralValue] = []
         file = scope.module.file
+        lowered = any(last_name(base) == "StrEnum" for base in node.bases)
         for statement in node.body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if not name.startswith("_"):
-                    text = value.value if isinstance(value, ast.Constant) else None
-                    members.append(
-                        LiteralValue(
-                            text if isinstance(text, str) else name, file, value.lineno, "enum", name
-                        )
-                        if isinstance(text, str)
-                        else LiteralValue(name, file, statement.lineno, "enum", name)
-                    )
-                    if isinstance(text, str) and not _is_word(text):
-                        members[-1] = LiteralValue(name, file, statement.lineno, "enum", name)
-        by_name = any(member.value == member.key for member in members)
-        if by_name:  # one member that can only be called by name: the enum is looked up by name
-            members = [replace(member, value=member.key or member.value) for member in members]
-        return Folded(tuple(members))
+                    by_name.append(LiteralValue(name, file, statement.lineno, "enum", name))
+                    match value:
+                        case ast.Constant(value=str() as text) if _is_word(text):
+                            by_value.append(LiteralValue(text, file, value.lineno, "enum", name))
+                        case ast.Call(func=func, args=[]) if lowered and last_name(func) == "auto":
+                            by_value.append(LiteralValue(name.lower(), file, statement.lineno, "enum", name))
+        return Folded(tuple(by_value if len(by_value) == len(by_name) else by_name))
 
     def _fold_call(
         self, node: ast.Call, scope: Scope, idiom: str, depth: int, again: Callable[[ast.expr], Folded]
@@ -246,9 +241,9 @@ _ELEMENTS: dict[str, Callable[[LiteralValue], LiteralValue]] = {
 }
 
 
-def _sum(parts: object) -> Folded:
+def _sum(parts: Iterable[Folded]) -> Folded:
     total = Folded()
-    for part in parts:  # type: ignore[attr-defined]
+    for part in parts:
         total = total + part
     return total
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tools.source.tree import SourceTree
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", ".git", "node_modules"})
-PARSE_LIMIT = 8_000_000
+PARSE_LIMIT = 2_000_000
 """Bytes above which a Python file is not parsed: generated tables, not declarations."""
 
 

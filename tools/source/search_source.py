@@ -90,8 +90,8 @@ def search_tree(tree: SourceTree, args: SearchInput, narrow: Any = holding) -> S
 
 
 def _is_plain(args: SearchInput) -> bool:
-    """Whether matching takes linear time for sure: no repetition in the pattern."""
-    return not args.regex or not re.search(r"[*+{]", args.pattern)
+    """Whether matching takes linear time for sure: nothing in the pattern that could be tried in two ways."""
+    return not args.regex or not re.search(r"[*+?{|]", args.pattern)
 
 
 def _in_a_process(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,5 @@
+class Teapot3_5ForCausalLMMTP:
+    pass
+
+
+EntryClass = Teapot3_5ForCausalLMMTP

@@ -1,0 +1,6 @@
+class Teapot35:
+    pass
+
+
+class Teapot35MTP:
+    pass
