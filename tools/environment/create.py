@@ -107,7 +107,10 @@ def _create(home: Home, request: Request, progress: Progress, now: Callable[[], 
                 return old
             raise
         exact = replace(request, packages={wheel.name: wheel.version for wheel in wheels})
-        if known := _existing(home, exact, now(), progress):
+        known = _existing(home, exact, now(), lambda _: None)
+        # The version alone is not enough here: an index may hold another wheel of it by now.
+        if known and {wheel.sha256 for wheel in wheels} <= {wheel.sha256 for wheel in known.wheels}:
+            progress(f"using environment {known.name}")
             _note(home, request, known, now())
             return known
         site = stage.whole / SITE

@@ -1,0 +1,163 @@
+"""Creating environments from a package index in a folder: what real indexes seldom do. No network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from memory.architecture import parse_architecture
+from memory.home import Home
+from tools.base import ToolError
+from tools.environment.create import create_environment
+from tools.environment.staging import PARTIAL
+from tools.environment.store import list_environments
+
+
+class Index:
+    """A simple index in a folder, with small wheels made for the test."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(
+        self,
+        name: str,
+        version: str,
+        *,
+        requires: tuple[str, ...] = (),
+        tag: str = "py3-none-any",
+        text: str = "",
+        promised: str | None = None,
+    ) -> Path:
+        """Publish a wheel. ``promised``: the sha256 that the index states, by default the true one."""
+        module = name.replace("-", "_")
+        info = f"{module}-{version}.dist-info"
+        metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+        metadata += [f"Requires-Dist: {each}" for each in requires]
+        files = {
+            f"{module}/__init__.py": text or f"raise RuntimeError('{name} was imported')\n",
+            f"{info}/METADATA": "\n".join(metadata) + "\n\n",
+            f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n",
+        }
+        record = "".join(
+            f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(body.encode()).digest()).rstrip(b'=').decode()},"
+            f"{len(body)}\n"
+            for path, body in files.items()
+        )
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        wheel = folder / f"{module}-{version}-{tag}.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for path, body in {**files, f"{info}/RECORD": record + f"{info}/RECORD,,\n"}.items():
+                archive.writestr(path, body)
+        sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest() if promised is None else promised
+        with (folder / "index.html").open("a") as page:
+            page.write(f'<a href="{wheel.name}{"#sha256=" + sha256 if sha256 else ""}">{wheel.name}</a>\n')
+        return wheel
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    made = Index(tmp_path / "index")
+    made.root.mkdir()
+    monkeypatch.setenv("UV_DEFAULT_INDEX", made.root.as_uri())
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
+    return made
+
+
+def told_of(home: Home, *requirements: str, refresh: bool = False) -> tuple[dict[str, str], list[str]]:
+    """Packages of the environment made, and what was told."""
+    told: list[str] = []
+    return create_environment(home, requirements, None, told.append, refresh=refresh).packages, told
+
+
+def test_an_engine_alone_brings_its_pins_and_nothing_else(home: Home, index: Index) -> None:
+    index.add(
+        "sglang", "0.5.9", requires=("flashinfer_python[cu13]==0.6.3", "sgl-kernel==0.3.21", "torch==2")
+    )
+    index.add("sglang", "0.5.8")
+    for version in ("0.6.3", "0.6.5"):
+        index.add("flashinfer-python", version)
+    index.add("sgl-kernel", "0.3.21", tag="cp310-abi3-manylinux2014_x86_64")
+    index.add("torch", "2")
+    packages, told = told_of(home)
+    assert packages == {"sglang": "0.5.9", "flashinfer-python": "0.6.3", "sgl-kernel": "0.3.21"}
+    assert not [text for text in told if text.startswith("warning")]
+    packages, told = told_of(home, "sglang==0.5.9", "flashinfer-python")
+    assert packages == {"sglang": "0.5.9", "flashinfer-python": "0.6.5"}
+    (warning,) = [text for text in told if text.startswith("warning")]
+    assert "flashinfer-python==0.6.3" in warning
+
+
+def test_a_pinned_library_without_a_wheel_here_is_left_out_and_said(home: Home, index: Index) -> None:
+    index.add("sglang", "0.5.9", requires=("flashinfer_python==0.6.3", "sgl-kernel==0.3.21"))
+    index.add("flashinfer-python", "0.6.3")
+    index.add("sgl-kernel", "0.3.21", tag="cp310-abi3-manylinux2014_aarch64")
+    packages, told = told_of(home, "sglang")
+    assert packages == {"sglang": "0.5.9", "flashinfer-python": "0.6.3"}
+    assert any(text.startswith("warning: left out sgl-kernel==0.3.21") for text in told)
+    other = create_environment(home, ["sglang"], parse_architecture("sm121"))
+    assert "sgl-kernel" in other.packages
+
+
+def test_a_wheel_other_than_the_promised_one_is_refused(home: Home, index: Index) -> None:
+    index.add("sglang", "0.5.9", promised="1" * 64)
+    with pytest.raises(ToolError, match=r"sglang==0\.5\.9 is not the one that the index promised"):
+        create_environment(home, ["sglang==0.5.9"])
+    assert list_environments(home) == []
+    assert list((home.environments / PARTIAL).iterdir()) == []
+
+
+def test_the_recorded_hash_is_that_of_the_wheel(home: Home, index: Index) -> None:
+    wheel = index.add("sglang", "0.5.9")
+    made = create_environment(home, ["sglang==0.5.9"], with_pins=False)
+    assert made.wheels[0].sha256 == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert made.wheels[0].filename == wheel.name
+
+
+def test_an_index_that_promises_no_hash_still_gives_the_wheels_own(home: Home, index: Index) -> None:
+    wheel = index.add("sglang", "0.5.9", promised="")
+    made = create_environment(home, ["sglang==0.5.9"], with_pins=False)
+    assert made.wheels[0].sha256 == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert made.wheels[0].size is None
+
+
+def test_the_same_version_from_another_wheel_is_another_environment(home: Home, index: Index) -> None:
+    index.add("sglang", "0.5.9")
+    first = create_environment(home, ["sglang==0.5.9"], with_pins=False)
+    (index.root / "sglang" / "index.html").unlink()
+    index.add("sglang", "0.5.9", text="changed = 1\n")
+    second = create_environment(home, ["sglang==0.5.9"], with_pins=False, refresh=True)
+    assert second.name == f"{first.name}+{second.fingerprint[:8]}"
+    assert first.tree().lines("sglang/__init__.py") != second.tree().lines("sglang/__init__.py")
+    third = create_environment(home, ["sglang==0.5.9"], with_pins=False, refresh=True)
+    assert third == second
+
+
+def test_a_new_release_is_seen_on_refresh(home: Home, index: Index) -> None:
+    index.add("sglang", "0.5.9")
+    assert told_of(home, "sglang")[0] == {"sglang": "0.5.9"}
+    index.add("sglang", "0.5.10")
+    assert told_of(home, "sglang")[0] == {"sglang": "0.5.9"}
+    assert told_of(home, "sglang", refresh=True)[0] == {"sglang": "0.5.10"}
+    assert told_of(home, "sglang")[0] == {"sglang": "0.5.10"}
+
+
+def test_nothing_of_a_package_is_executed(home: Home, index: Index) -> None:
+    index.add("sglang", "0.5.9")
+    made = create_environment(home, ["sglang==0.5.9"], with_pins=False)
+    assert made.tree().lines("sglang/__init__.py")[0].startswith("raise RuntimeError")
+
+
+def test_a_home_inside_a_project_does_not_follow_that_projects_settings(
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add("sglang", "0.5.9")
+    (tmp_path / "uv.toml").write_text("this is not toml")
+    (tmp_path / "pyproject.toml").write_text("nor is this")
+    made = create_environment(Home(tmp_path / "inside"), ["sglang==0.5.9"], with_pins=False)
+    assert made.packages == {"sglang": "0.5.9"}
