@@ -200,11 +200,21 @@ def test_a_removed_or_swapped_event_is_named(path: Path) -> None:
     write(path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2] + lines[3:]))
-    assert verify(path)[0].event == 2
+    assert [str(problem) for problem in verify(path)] == [
+        "event 2: the line says it is event 3; events are missing or out of order"
+    ]
     with pytest.raises(LogError, match="event 2"):
         list(read(path))
     path.write_bytes(b"".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
     assert verify(path)[0].event == 2
+
+
+def test_a_line_that_fell_in_two_is_one_accident(path: Path) -> None:
+    write(path, 50)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b"note ", b"note\n", 1)
+    path.write_bytes(b"".join(lines))
+    assert [problem.event for problem in verify(path)] == [3, 4, 5]
 
 
 def test_nothing_is_added_after_a_damaged_last_event(path: Path) -> None:
@@ -324,7 +334,11 @@ def test_pages_and_ends(path: Path) -> None:
 def test_the_end_is_found_across_blocks(path: Path) -> None:
     with Log.create(path, OPENED, FixedClock()) as log:
         appended = [log.append(Noted(text="y" * size)) for size in (200_000, 10, 70_000, 65_536, 1)]
-    assert tail(path, 3) == appended[-3:]
+        for count in (1, 2, 3, 4):
+            assert tail(path, count) == appended[-count:]
+        appended.append(log.append(Noted(text="y" * 150_000)))
+    for count in (1, 2, 5):
+        assert tail(path, count) == appended[-count:]
 
 
 def test_reading_can_go_on_from_a_record(path: Path) -> None:
