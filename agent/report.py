@@ -106,7 +106,7 @@ def _head(answer: Answer, width: int, everything: bool) -> list[Line]:
     lines: list[Line] = [[(text, "bold")] for text in _wrap(understood(answer.target), width, 2)]
     lines += [[(text, "")] for text in _wrap(packages(answer), width, 2)]
     if answer.target.assumed:
-        text = "assumed: " + "; ".join(squeeze(one) for one in answer.target.assumed)
+        text = "assumed: " + "; ".join(answer.target.assumed)
         lines += [[(one, "dim")] for one in _wrap(text, width, 99 if everything else 2)]
     return lines
 
@@ -199,9 +199,7 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
         lines.append([("No backend can be recommended.", "bold red")])
     what = "; ".join(step.what for step in answer.not_run if step.command is None or _is_launch(answer, step))
     if what:
-        lines += [
-            [(text, "")] for text in _wrap(f"Not tested: {squeeze(what)}", width, 9 if everything else 2)
-        ]
+        lines += [[(text, "")] for text in _wrap(f"Not tested: {what}", width, 9 if everything else 2)]
     following = [step for step in answer.not_run if step.command and not _is_launch(answer, step)]
     for step in following if everything else following[:1]:
         lines.append([(shorten(f"Next, {step.what}:", width), "")])
@@ -237,7 +235,7 @@ def command_lines(command: str, width: int = WIDTH) -> list[str]:
 
 def _wrap(text: str, width: int, most: int) -> list[str]:
     return textwrap.wrap(
-        text, width, subsequent_indent="  ", max_lines=most, placeholder=" …", break_on_hyphens=False
+        squeeze(text), width, subsequent_indent="  ", max_lines=most, placeholder=" …", break_on_hyphens=False
     )
 
 

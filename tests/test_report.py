@@ -1,0 +1,297 @@
+"""The answer on one screen, and as Markdown: from the answer alone, foreign text made harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent.markdown import markdown
+from agent.recommend import PLACEHOLDER, choose, command, recommend
+from agent.report import HEIGHT, MOST_ROWS, command_lines, matter, plain, screen
+from agent.text import safe, shorten
+from memory.vocabulary import (
+    Answer,
+    Because,
+    Claim,
+    Condition,
+    EnvironmentSummary,
+    EventEvidence,
+    Evidence,
+    Finding,
+    FindingStatus,
+    FirstGate,
+    Level,
+    NotRun,
+    Observed,
+    Outcome,
+    Recommendation,
+    Row,
+    Target,
+    Verdict,
+)
+from tools.engines.adapter import engines
+from tools.engines.options import DeclaredValue, Option
+
+LAUNCH = engines()["sglang"].launch
+EVIL = "\x1b[31m[bold]\u202eevil[/bold]\n| `x` <b>"
+
+
+def evidence(text: str = "@gate([100, 103])", file: str = "pkg/gates.py") -> Evidence:
+    return Evidence(
+        package="pkg", version="1", file=file, line=12, end_line=12, sha256="a" * 64, text=text, idiom="gate"
+    )
+
+
+def row(component: str, backend: str, verdict: Verdict, **fields: Any) -> Row:
+    if verdict is Verdict.BLOCKED:
+        fields = {"because": Because.ARCHITECTURE, "evidence": (evidence(),), **fields}
+    return Row(component=component, backend=backend, arch="sm120", verdict=verdict, **fields)
+
+
+def trap(component: str, backend: str) -> Row:
+    gate = FirstGate(verdict=Verdict.NO_STATIC_OBSTACLE, file="engine/options.py", line=3)
+    return row(component, backend, Verdict.BLOCKED, first_gate=gate)
+
+
+def answer(rows: Sequence[Row], recommended: Recommendation | None = None, **fields: Any) -> Answer:
+    target = fields.pop("target", Target(question="q", model="m", quantisation="nvfp4", arch="sm120"))
+    return Answer(
+        investigation="20260307-abcdef",
+        target=target,
+        environment=EnvironmentSummary(packages={"pkg": "1.2", "sglang": "9.9"}),
+        backends=tuple(rows),
+        recommendation=recommended,
+        not_run=(
+            NotRun(level=Level.STATIC, what="why x is blocked", command="agent explain c x --arch sm120"),
+            NotRun(level=Level.PROBE, what="no kernel has run"),
+        ),
+        transcript="20260307-abcdef",
+        **fields,
+    )
+
+
+def many_rows() -> list[Row]:
+    rows = []
+    for component in ("fp4_gemm", "moe_runner", "attention", "linear_attention"):
+        rows += [row(component, f"good_{number}", Verdict.NO_STATIC_OBSTACLE) for number in range(6)]
+        rows += [trap(component, f"trap_{number}") for number in range(3)]
+        rows += [row(component, f"bad_{number}", Verdict.BLOCKED) for number in range(3)]
+        rows += [row(component, f"other_{number}", Verdict.NOT_APPLICABLE) for number in range(5)]
+        rows += [row(component, f"dark_{number}", Verdict.UNKNOWN) for number in range(5)]
+    return rows
+
+
+FOUND = Recommendation(
+    command="python -m sglang.launch_server --model-path MODEL_PATH --fp4-gemm-backend good_0 "
+    "--moe-runner-backend good_0 --attention-backend good_0 --linear-attention-backend good_0 --tp-size 8",
+    tested=False,
+    ranked_by=tuple(
+        f"{component}: good_0, the engine's default"
+        for component in ("fp4_gemm", "moe_runner", "attention", "linear_attention")
+    ),
+)
+
+
+def test_a_large_answer_fits_one_screen() -> None:
+    long = Target(
+        question="q",
+        model="a-very-long-organisation/" + "Model-" * 12 + "NVFP4",
+        quantisation="nvfp4",
+        arch="sm120",
+        gpu="RTX PRO 6000 Blackwell Server Edition",
+        gpu_count=8,
+        assumed=tuple(f"a default that takes a whole sentence to say, number {n}" for n in range(6)),
+    )
+    lines = screen(answer(many_rows(), FOUND, target=long))
+    assert len(lines) < HEIGHT
+    text = plain(lines)
+    assert max(len(line) for line in text.split("\n")) <= 80
+    assert "Candidate, untested:" in text
+    assert "20 of other vendors" in text
+    assert "20 unknown" in text
+    shown = [line for line in text.split("\n") if line[:1] in "✓✗·→" and line[:1].strip()]
+    assert 4 <= len(shown) <= MOST_ROWS
+
+
+def test_everything_shows_every_row() -> None:
+    rows = many_rows()
+    text = plain(screen(answer(rows, FOUND), everything=True))
+    for one in rows:
+        assert f"{one.component} " in text
+        assert one.backend in text
+    assert len([line for line in text.split("\n") if "_" in line and line[2:].startswith("fp4_gemm")]) == 22
+    assert "because fp4_gemm: good_0" in text
+
+
+def test_the_rows_that_matter_come_first() -> None:
+    rows = [
+        row("c", "bad", Verdict.BLOCKED),
+        row("c", "dark", Verdict.UNKNOWN),
+        trap("c", "trap"),
+        row("c", "good_1", Verdict.NO_STATIC_OBSTACLE),
+        row("c", "good_0", Verdict.NO_STATIC_OBSTACLE),
+        row("d", "only", Verdict.REROUTED, runs_instead="x"),
+    ]
+    found = Recommendation(command="x", tested=False, ranked_by=("c: good_0, why",))
+    assert [one.backend for one in matter(answer(rows, found))] == ["good_0", "trap", "good_1", "only", "bad"]
+
+
+def test_a_trap_says_where_and_that_the_first_gate_lets_it_through() -> None:
+    text = plain(screen(answer([trap("c", "x")])))
+    assert "✗ c x blocked  architecture: @gate([100, 103])" in text
+    assert "pkg/gates.py:12 · the first gate says yes" in text
+    assert "No backend can be recommended." in text
+
+
+def test_conditions_and_reroutes_are_said() -> None:
+    rows = [
+        row("c", "a", Verdict.NO_STATIC_OBSTACLE, conditions=(Condition(fact="lib", op=">=", value=9),)),
+        row("c", "b", Verdict.REROUTED, runs_instead="z"),
+    ]
+    text = plain(screen(answer(rows)))
+    assert "no static obstacle  if lib >= 9" in text
+    assert "rerouted  z runs instead" in text
+
+
+def test_foreign_text_cannot_drive_a_terminal_or_become_markup() -> None:
+    target = Target(question=EVIL, model=EVIL, arch="sm120", assumed=(EVIL,))
+    rows = [row(EVIL, EVIL, Verdict.BLOCKED, evidence=(evidence(EVIL, EVIL),), because=None)]
+    found = Recommendation(command=EVIL, tested=False, ranked_by=(EVIL,))
+    for everything in (False, True):
+        for line in plain(screen(answer(rows, found, target=target), everything=everything)).split("\n"):
+            assert line.isprintable()
+    document = markdown(answer(rows, found, target=target))
+    assert "\x1b" not in document
+    assert "\u202e" not in document
+    assert not [
+        line for line in document.split("\n") if "<b>" in line and "`" not in line and line[:4].strip()
+    ]
+    table = [line for line in document.split("\n") if line.startswith("| `")]
+    assert len(table) == 1
+
+
+def test_safe_spells_out_what_cannot_be_seen() -> None:
+    assert safe("a\tb") == "a b"
+    assert safe("\x1b[0m\x07\x7f") == "\\x1b[0m\\x07\\x7f"
+    assert safe("\u202e\u2066\u200b") == "\\u202e\\u2066\\u200b"
+    assert safe("\udc80") == "\\udc80"
+    assert safe("Größe 8 × ✓") == "Größe 8 × ✓"
+    assert shorten("a\n b  c", 4) == "a b…"
+
+
+def test_markdown_has_every_row_and_its_evidence() -> None:
+    document = markdown(answer([trap("c", "x"), row("c", "y", Verdict.NO_STATIC_OBSTACLE)], FOUND))
+    assert "| `c` | `x` | blocked |" in document
+    assert "| `c` | `y` | no static obstacle |" in document
+    assert "    @gate([100, 103])" in document
+    assert "**Candidate, untested:**" in document
+    assert document.endswith("\n")
+
+
+def test_a_command_breaks_between_options_and_stays_one_command() -> None:
+    lines = command_lines(FOUND.command, 80)
+    assert all(len(line) <= 80 for line in lines)
+    joined = " ".join(line.strip().removesuffix("\\").strip() for line in lines)
+    assert joined == FOUND.command
+    assert all(line.endswith(" \\") for line in lines[:-1])
+
+
+def option(default: Any, *values: str) -> Option:
+    return Option(
+        component="c",
+        flag="--c-backend",
+        field="c_backend",
+        values=tuple(DeclaredValue(value=value, evidence=evidence()) for value in values),
+        default=default,
+        evidence=evidence(),
+    )
+
+
+def finding(backend: str, outcome: Outcome, status: FindingStatus = FindingStatus.CURRENT) -> Finding:
+    seen = EventEvidence(transcript="t", head="0" * 64, event=1, excerpt="nan", sha256="0" * 64)
+    claim = Claim(
+        component="c",
+        backend=backend,
+        arch="sm120",
+        engine="sglang",
+        packages={"sglang": "9.8"},
+        level=Level.REPORT,
+        outcome=outcome,
+        event_evidence=(seen,),
+    )
+    return Finding(id="0123456789abcdef", claim=claim, status=status, transcript="t", event=1)
+
+
+GOOD = [row("c", name, Verdict.NO_STATIC_OBSTACLE) for name in ("a", "b")]
+
+
+def test_the_engines_own_default_comes_before_the_first_declared() -> None:
+    for default, expected in (("b", "b"), ("a", "a"), (None, "a"), ("blocked", "a")):
+        choice = choose(
+            option(default, "a", "b", "blocked"), [*GOOD, row("c", "blocked", Verdict.BLOCKED)], []
+        )
+        assert choice is not None
+        assert choice.row.backend == expected
+    leads = row("c", "auto", Verdict.REROUTED, runs_instead="b")
+    choice = choose(option("auto", "auto", "a", "b"), [leads, *GOOD], [])
+    assert choice is not None
+    assert (choice.row.backend, choice.why) == ("b", "what the engine's default (auto) leads to")
+    leads = row("c", "auto", Verdict.REROUTED, runs_instead="blocked")
+    choice = choose(
+        option("auto", "auto", "a", "b"), [leads, *GOOD, row("c", "blocked", Verdict.BLOCKED)], []
+    )
+    assert choice is not None
+    assert choice.row.backend == "a"
+
+
+def test_what_was_measured_comes_before_everything() -> None:
+    ran = Observed(level=Level.SERVER, outcome=Outcome.OK, experiment="e1")
+    rows = [GOOD[0], row("c", "b", Verdict.NO_STATIC_OBSTACLE, observed=ran)]
+    choice = choose(option("a", "a", "b"), rows, [])
+    assert choice is not None
+    assert choice.row.backend == "b"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NAN, Outcome.CRASHED])
+def test_a_current_report_of_nan_or_crash_demotes_with_its_link(outcome: Outcome) -> None:
+    target = Target(question="q", arch="sm120")
+    known = [finding("a", outcome)]
+    choice = choose(option("a", "a", "b"), GOOD, known)
+    assert choice is not None
+    assert choice.row.backend == "b"
+    found = recommend(target, LAUNCH, [choice], known)
+    assert found is not None
+    assert any("a" in note and "agent findings show 0123456789ab" in note for note in found.ranked_by)
+    # One that is no longer current, or about something else, demotes nothing.
+    for harmless in (
+        finding("a", outcome, FindingStatus.STALE),
+        finding("z", outcome),
+        finding("a", Outcome.OK),
+    ):
+        choice = choose(option("a", "a", "b"), GOOD, [harmless])
+        assert choice is not None
+        assert choice.row.backend == "a"
+    # If nothing else is left it is still the candidate, and the report is said with it.
+    choice = choose(option("a", "a"), GOOD[:1], known)
+    assert choice is not None
+    assert "0123456789ab" in choice.why
+
+
+def test_a_command_holds_what_was_given_and_nothing_else() -> None:
+    flags = {"--c-backend": "a"}
+    bare = command(Target(question="q", model="qwen3.5", arch="sm120"), LAUNCH, flags)
+    assert bare == f"python -m sglang.launch_server --model-path {PLACEHOLDER} --c-backend a"
+    full = command(Target(question="q", model="org/m;rm -rf", arch="sm120", gpu_count=8), LAUNCH, {})
+    assert full == f"python -m sglang.launch_server --model-path {PLACEHOLDER} --tp-size 8"
+    full = command(Target(question="q", model="org/m;rm", arch="sm120"), LAUNCH, {})
+    assert full == "python -m sglang.launch_server --model-path 'org/m;rm'"
+    vllm = command(Target(question="q", model="org/m", arch="sm120"), engines()["vllm"].launch, flags)
+    assert vllm == "vllm serve org/m --c-backend a"
+
+
+def test_a_pick_that_is_refused_or_rerouted_is_never_recommended() -> None:
+    rows = [row("c", "a", Verdict.BLOCKED), row("c", "b", Verdict.REROUTED, runs_instead="a")]
+    assert choose(option("a", "a", "b"), rows, []) is None
+    assert recommend(Target(question="q", arch="sm120"), LAUNCH, [], []) is None
