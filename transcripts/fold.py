@@ -49,7 +49,7 @@ def fold(store: Store, path: Path) -> Folded:
         raise LogError(f"no transcript {path}")
     count = 0
     refused: list[str] = []
-    source, start = _from_last(store.folded(name), path)
+    source, start = _from_last(store.folded(name), path, store.path)
     with closing(source):
         for batch in _batches(source):
             with store.write() as writing:
@@ -114,14 +114,14 @@ def rebuild(store: Store, transcripts: Path) -> list[str]:
     return catch_up(store, transcripts)
 
 
-def _from_last(at: FoldedRow | None, path: Path) -> tuple[Generator[Record, None, None], int]:
+def _from_last(at: FoldedRow | None, path: Path, database: Path) -> tuple[Generator[Record, None, None], int]:
     """The records after the last folded one, and the number of the first of them."""
     if at is None:
         return records(path), 0
     if path.stat().st_size < at.offset or not _still_there(path, at.offset, at.last_hash):
         raise FoldError(
             f"{path} is not the log that was folded before (it was replaced or cut); "
-            "make the rows again with: agent findings rebuild"
+            f"move {database} away: rows are made again from the transcripts"
         )
     return records(path, offset=at.offset, seq=at.last_seq + 1, prev=at.last_hash), at.last_seq + 1
 

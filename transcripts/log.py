@@ -74,7 +74,7 @@ class Log:
         """Start a log with its first event. Raises :class:`LogError` if the file exists."""
         try:
             if path.exists():
-                raise LogError(f"transcript {path} exists already; resume it or choose another id")
+                raise LogError(f"transcript {path} exists already; choose another id")
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -175,18 +175,22 @@ class Log:
             try:
                 os.ftruncate(self._handle, before)
             except OSError:
-                self._broken = f"transcript {self.path} could not be repaired after a failed write; resume it"
+                self._broken = (
+                    f"transcript {self.path} could not be repaired after a failed write; investigate again"
+                )
             raise LogError(self._cannot(error)) from error
         try:
             _sync(self._handle)
         except OSError as error:
             # Whether it reached the disk is unknown, and asking again would not tell.
-            self._broken = f"transcript {self.path} could not be flushed to disk; check the disk and resume"
+            self._broken = (
+                f"transcript {self.path} could not be flushed to disk; check the disk, then investigate again"
+            )
             raise LogError(self._cannot(error)) from error
 
     def _cannot(self, error: OSError) -> str:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        fix = "; free some space, then resume" if full else ""
+        fix = "; free some space, then investigate again" if full else ""
         return f"cannot write to transcript {self.path}: {error.strerror or error}{fix}"
 
 

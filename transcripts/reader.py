@@ -214,10 +214,7 @@ def _check_first(path: Path, *, lenient: bool = False) -> None:
         raise LogError(f"{path}: {damaged}: line 1 is not JSON")
     data = value.get("data")
     if not isinstance(data, dict) or data.get("kind") != "opened":
-        raise LogError(
-            f"{path} is JSON lines of another kind; a transcript starts with the event `opened` "
-            "(sessions of other agents need `transcripts import`)"
-        )
+        raise LogError(f"{path} is JSON lines of another kind; a transcript starts with the event `opened`")
     written = data.get("format")
     if isinstance(written, int) and written > FORMAT:
         raise LogError(
