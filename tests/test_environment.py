@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from pathlib import Path
 
@@ -205,6 +206,18 @@ def test_a_fingerprint_is_the_same_tomorrow() -> None:
     wheel = Wheel(name="SGLang", version="0.5.9", filename="x.whl", sha256="1" * 64)
     text = '{"packages":[["sglang","0.5.9","' + "1" * 64 + '"]],"platform":"p","python":"3.12"}'
     assert fingerprint("p", "3.12", [wheel]) == hashlib.sha256(text.encode()).hexdigest()
+
+
+FORMAT_1 = """{"format": 1, "name": "sglang-0.5.9", "kind": "source", "path": "/home/u/environments/sglang-0.5.9/site",
+"platform": "x86_64-manylinux_2_39", "python": "3.12", "packages": {"sglang": "0.5.9"}, "wheels": [{"name": "sglang",
+"version": "0.5.9", "filename": "sglang-0.5.9-py3-none-any.whl", "sha256": "SHA", "size": 5201033}],
+"requested": ["sglang==0.5.9"], "fingerprint": "SHA"}""".replace("SHA", "8" * 64)
+"""A description as the first release wrote it. Never edited: a change is a new format, and this still reads."""
+
+
+def test_a_description_of_format_1_reads_and_writes_the_same() -> None:
+    read = Environment.model_validate_json(FORMAT_1)
+    assert json.loads(read.model_dump_json()) == json.loads(FORMAT_1)
 
 
 def test_names_put_the_engine_first_and_name_an_unusual_machine() -> None:
