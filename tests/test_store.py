@@ -266,11 +266,11 @@ def test_a_replaced_log_is_not_mixed_with_its_old_rows(home: Home) -> None:
         fold(store, path)
         whole = path.read_bytes()
         path.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
-        with pytest.raises(FoldError, match="findings.db away"):
+        with pytest.raises(FoldError, match="away: rows are made again"):
             fold(store, path)
         path.unlink()
         write(home, "t1", [finding(), finding(backend="x"), finding(backend="y")], 9)
-        with pytest.raises(FoldError, match="findings.db away"):
+        with pytest.raises(FoldError, match="away: rows are made again"):
             fold(store, path)
         assert rebuild(store, home.transcripts) == []
         path.unlink()
