@@ -180,7 +180,7 @@ def find(tree: SourceTree, engine: Engine, asked: str) -> ModelMatch:
         )
     candidates = [item for item in [*main, *others] if not item.draft]
     # A name without a version is said everywhere.
-    telling = bool(words) and (not candidates or any(c.isdigit() for c in key))
+    telling = bool(key) and (not candidates or any(c.isdigit() for c in key))
     mentions = _mentions(tree, known, words) if telling else ()
     fit: Literal["several", "mentioned", "none"] = (
         "several" if candidates else "mentioned" if mentions else "none"

@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -46,16 +47,17 @@ class Symbol(BaseModel):
 class FindResult(BaseModel):
     symbols: list[Symbol]
     """Sorted by file, then line."""
-    total: int
     truncated: bool
+    """There are more: give the class around it, a path, or a higher limit."""
 
 
 @tool(effect=Effect.READS)
 def find_symbol(args: FindInput, context: Any) -> FindResult:
     """Find where a Python function, class, method or constant is defined, with file, line and kind."""
     tree = open_tree(args.environment, context)
-    found = list(symbols_named(tree, args.name, args.path, args.include))
-    return FindResult(symbols=found[: args.limit], total=len(found), truncated=len(found) > args.limit)
+    # One more than shown tells that there are more; a name like forward is defined thousands of times.
+    found = list(islice(symbols_named(tree, args.name, args.path, args.include), args.limit + 1))
+    return FindResult(symbols=found[: args.limit], truncated=len(found) > args.limit)
 
 
 def symbols_named(
@@ -66,14 +68,13 @@ def symbols_named(
     under, _ = locate(tree, path)
     keep = glob_filter(include) if include else None
     files = [file for file in walk(tree, under, (".py", ".pyi")) if keep is None or keep(file)]
+    word = last.encode()
     defines = re.compile(
-        rb"^[ \t]*(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)?%s\b[ \t]*[(:=\[]" % last.encode(), re.M
+        rb"\b(?:def|class)[ \t]+%s\b|^[ \t]*%s[ \t]*:|^[^#=\n]*\b%s\b[^=\n]*=" % (word, word, word), re.M
     )
     for file in holding(tree, files, last):
         data = read_bytes(tree, file)
-        if len(data) > PARSE_LIMIT or not (
-            defines.search(data) or re.search(rb"\b%s[ \t]*," % last.encode(), data)
-        ):
+        if len(data) > PARSE_LIMIT or not defines.search(data):
             continue
         lines = decode(data).split("\n")
         found = _parsed(file, data, last, lines)
