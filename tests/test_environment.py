@@ -208,11 +208,14 @@ def test_a_fingerprint_is_the_same_tomorrow() -> None:
     assert fingerprint("p", "3.12", [wheel]) == hashlib.sha256(text.encode()).hexdigest()
 
 
-FORMAT_1 = """{"format": 1, "name": "sglang-0.5.9", "kind": "source", "path": "/home/u/environments/sglang-0.5.9/site",
-"platform": "x86_64-manylinux_2_39", "python": "3.12", "packages": {"sglang": "0.5.9"}, "wheels": [{"name": "sglang",
-"version": "0.5.9", "filename": "sglang-0.5.9-py3-none-any.whl", "sha256": "SHA", "size": 5201033}],
-"requested": ["sglang==0.5.9"], "fingerprint": "SHA"}""".replace("SHA", "8" * 64)
-"""A description as the first release wrote it. Never edited: a change is a new format, and this still reads."""
+FORMAT_1 = """
+{"format": 1, "name": "sglang-0.5.9", "kind": "source", "path": "/home/u/environments/sglang-0.5.9/site",
+ "platform": "x86_64-manylinux_2_39", "python": "3.12", "packages": {"sglang": "0.5.9"},
+ "wheels": [{"name": "sglang", "version": "0.5.9", "filename": "sglang-0.5.9-py3-none-any.whl",
+             "sha256": "SHA", "size": 5201033}],
+ "requested": ["sglang==0.5.9"], "fingerprint": "SHA"}
+""".replace("SHA", "8" * 64)
+"""As the first release wrote it. Never edited: a change is a new format, and this still reads."""
 
 
 def test_a_description_of_format_1_reads_and_writes_the_same() -> None:
