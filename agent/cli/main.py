@@ -104,13 +104,17 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
+    stdout = sys.stdout
     try:
         code = cli.main(args=None if args is None else list(args), prog_name="agent", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough. Nothing more can be written, not even by the interpreter at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _unread()
+    except SystemExit as stop:
+        # click makes an exit of a reader that went away, and puts another stream in place of stdout.
+        if sys.stdout is not stdout:
+            return _unread()
+        raise
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         return INTERRUPTED
@@ -121,6 +125,13 @@ def run(args: Sequence[str] | None = None) -> int:
             raise
         return _explain(error)
     return code if isinstance(code, int) else 0
+
+
+def _unread() -> int:
+    """The reader has seen enough. Nothing more can be written, not even by the interpreter at its end."""
+    sys.stdout = sys.__stdout__
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def say(text: str) -> None:

@@ -1,0 +1,340 @@
+"""The program as a person runs it: real processes, a home of their own, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import pytest
+from tiny_engine import write_engine
+
+from agent.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).parents[1]
+Finished = subprocess.CompletedProcess[str]
+
+
+def agent(*args: str, home: Path | None = None, **variables: str) -> Finished:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    if home is not None:
+        environment["ASSAY_HOME"] = str(home)
+    return subprocess.run(
+        [sys.executable, "-m", "agent.cli.main", *args],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def one_line(finished: Finished, code: int, *words: str) -> None:
+    """The error is the last line of stderr, nothing but progress is before it, nothing is on stdout."""
+    assert finished.returncode == code, finished.stderr
+    assert finished.stdout == ""
+    *before, last = finished.stderr.splitlines()
+    assert all(line.startswith("· ") for line in before), finished.stderr
+    assert last.startswith("agent: ")
+    assert "Traceback" not in finished.stderr
+    for word in words:
+        assert word in last
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Every command, groups and their commands alike."""
+    found: list[tuple[str, ...]] = []
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        found.append((name,))
+        if isinstance(command, click.Group):
+            found += [(name, inner) for inner in command.list_commands(context)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_engine(tmp_path_factory.mktemp("engine") / "site-packages")
+
+
+def test_without_arguments_it_says_how_to_start() -> None:
+    finished = agent()
+    assert finished.returncode == 0
+    assert [line.split()[:2] for line in finished.stdout.splitlines()[:3]] == [
+        ["agent", "investigate"],
+        ["agent", "backends"],
+        ["agent", "doctor"],
+    ]
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_every_help_has_examples_and_stands_in_the_manual(command: tuple[str, ...]) -> None:
+    found: click.Command = cli
+    context = click.Context(cli, info_name="agent")
+    for name in command:
+        assert isinstance(found, click.Group)
+        inner = found.get_command(context, name)
+        assert inner is not None
+        context = click.Context(inner, info_name=name, parent=context)
+        found = inner
+    text = found.get_help(context)
+    assert f"agent {' '.join(command)}" in text.split("Examples:", 1)[1]
+    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert f"agent {' '.join(command)}" in manual
+    for parameter in found.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{parameter.name} says nothing"
+            longest = max(parameter.opts, key=len)
+            assert f"`{longest}" in manual or longest in manual, f"docs/cli.md does not name {longest}"
+
+
+def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
+    finished = agent("--help")
+    assert finished.returncode == 0
+    for name, (_, line) in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", finished.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("args", "heavy"),
+    [
+        (["--help"], {"pydantic", "sqlmodel", "sqlalchemy", "rich", "platformdirs"}),
+        (["findings", "list"], {"pydantic", "sqlmodel", "sqlalchemy", "rich"}),
+        (["transcripts", "list"], {"pydantic", "sqlmodel", "sqlalchemy", "rich"}),
+        (["investigate", "--help"], {"pydantic", "sqlmodel", "sqlalchemy", "rich"}),
+    ],
+)
+def test_fast_commands_import_nothing_heavy(args: list[str], heavy: set[str]) -> None:
+    program = (
+        "import sys; from agent.cli.main import run; code = run(sys.argv[1:]);"
+        "print(code, *sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program, *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    code, *modules = finished.stderr.split()
+    assert code == "0"
+    assert not heavy & set(modules)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["investigate", ""], 2, ["empty"]),
+        (["investigate", "qwen3.5 fp4 on sm120"], 2, ["nvfp4, mxfp4"]),
+        (["investigate", "qwen3.5 nvfp4 on blackwell"], 2, ["sm100", "sm120"]),
+        (["investigate", "qwen3.5 nvfp4 on rtx 9999"], 2, ["rtx 9999"]),
+        (["investigate", "qwen nvfp4 on sm120", "-e", "/nowhere"], 3, ["/nowhere"]),
+        (["investigate", "qwen nvfp4 on sm120", "-e", "nothing"], 3, ["nothing", "agent environment create"]),
+        (["investigate", "qwen nvfp4 on sm120", "-e", "x", "-p", "y==1"], 2, ["not both"]),
+        (["investigate", "qwen nvfp4 on sm120", "--scenario", "x"], 2, ["KEY=VALUE"]),
+        (["investigate", "qwen nvfp4 on sm120", "-p", "sglang>=1"], 2, ["several versions"]),
+        (["investigate", "qwen nvfp4 on sm120", "--engine", "x"], 2, ["unknown engine"]),
+        (["investigate"], 2, ["QUESTION", "--help"]),
+        (["investigate", "q on sm120", "--nothing"], 2, ["--nothing"]),
+        (["backends", "-e", "nothing", "--arch", "sm120"], 3, ["nothing"]),
+        (["backends", "--arch", "potato"], 2, ["potato"]),
+        (["nonsense"], 2, ["nonsense"]),
+        (["report"], 2, ["--last"]),
+        (["report", "--last"], 2, ["no transcripts yet"]),
+        (["report", "20260101-aa"], 2, ["20260101-aa"]),
+        (["transcripts", "show", "zzz"], 2, ["zzz"]),
+        (["findings", "show", "zzz"], 2, ["zzz"]),
+        (["findings", "list", "--arch", "potato"], 2, ["potato"]),
+        (["environment", "show", "zzz"], 3, ["zzz"]),
+        (["environment", "create", "-p", "a b"], 2, ["a b"]),
+    ],
+)
+def test_wrong_input_is_one_line_and_the_right_code(args: list[str], code: int, words: list[str]) -> None:
+    one_line(agent(*args), code, *words)
+
+
+def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path, engine: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    finished = agent("investigate", "qwen nvfp4 on sm120", "-e", str(engine), home=file / "home")
+    one_line(finished, 3, "ASSAY_HOME")
+
+
+def test_a_component_or_backend_that_is_not_there_is_listed(engine: Path) -> None:
+    one_line(
+        agent("backends", "-e", str(engine), "--arch", "sm120", "--component", "nothing"),
+        2,
+        "fp4_gemm",
+        "attention",
+    )
+    one_line(agent("explain", "fp4_gemm", "zinc", "-e", str(engine), "--arch", "sm120"), 2, "amber", "cedar")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x01\x02" * 50, b"{}\n", b'{"type":"user","message":"hi"}\n', b'{"at":"2026']
+)
+def test_what_is_no_transcript_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "someone.jsonl"
+    path.write_bytes(content)
+    for command in (["transcripts", "show"], ["report"]):
+        finished = agent(*command, str(path))
+        assert finished.returncode == 2, finished.stdout
+        one_line(finished, 2, "someone.jsonl")
+
+
+def test_a_damaged_database_is_one_line(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "findings.db").write_bytes(b"not a database" * 100)
+    one_line(agent("findings", "list", home=home), 2, "findings.db")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        finished = subprocess.run(
+            [sys.executable, "-m", "agent.cli.main", "--help"],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert finished.stderr == b""
+    assert finished.returncode == 0
+
+
+def test_ctrl_c_is_130_without_a_traceback(tmp_path: Path) -> None:
+    program = (
+        "import os, signal; from agent.cli import doctor, main;"
+        "import tools.hardware.doctor as checks;"
+        "checks.checks = lambda home: os.kill(os.getpid(), signal.SIGINT);"
+        "main.main(['doctor'])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert finished.returncode == 128 + signal.SIGINT
+    assert finished.stderr.splitlines()[-1] == "agent: interrupted"
+    assert "Traceback" not in finished.stderr
+
+
+def test_a_bug_is_one_line_and_shows_itself_when_asked(tmp_path: Path) -> None:
+    program = (
+        "import tools.hardware.doctor as checks; from agent.cli import main;"
+        "checks.checks = lambda home: 1 / 0;"
+        "main.main(['doctor'])"
+    )
+    for debug, traceback in (("", False), ("1", True)):
+        finished = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "ASSAY_DEBUG": debug},
+            check=False,
+        )
+        assert ("Traceback" in finished.stderr) is traceback
+        assert "ZeroDivisionError" in finished.stderr
+        if not traceback:
+            assert finished.returncode == 4
+
+
+def test_an_investigation_from_question_to_reading_it_again(tmp_path: Path, engine: Path) -> None:
+    home = tmp_path / "home"
+    question = ["investigate", "qwen3.5 nvfp4 on 8x RTX PRO 6000", "-e", str(engine)]
+    finished = agent(*question, "--json", home=home)
+    assert finished.returncode in {0, 1, 4}, finished.stderr
+    answer = json.loads(finished.stdout)
+    assert set(answer) == {
+        "format",
+        "investigation",
+        "target",
+        "environment",
+        "backends",
+        "recommendation",
+        "not_run",
+        "transcript",
+    }
+    assert answer["target"]["arch"] == "sm120"
+    assert answer["target"]["gpu_count"] == 8
+    assert answer["environment"]["packages"] == {"sglang": "9.9.0"}
+    asked = {(row["component"], row["backend"]) for row in answer["backends"]}
+    assert ("fp4_gemm", "cedar") in asked
+    assert len(asked) == 10
+    first, *_ = finished.stderr.splitlines()
+    assert first.startswith("· ")
+
+    name = answer["transcript"]
+    again = agent("report", name[:-2], "--json", home=home)
+    assert json.loads(again.stdout) == answer
+    screen = agent("report", "--last", home=home)
+    assert screen.returncode == 0
+    assert len(screen.stdout.splitlines()) < 24
+    assert max(len(line) for line in screen.stdout.splitlines()) <= 80
+    assert "sglang 9.9.0" in screen.stdout
+    document = agent("report", "--last", "--markdown", home=home)
+    assert document.stdout.startswith("# qwen3.5")
+
+    listed = json.loads(agent("transcripts", "list", "--json", home=home).stdout)["transcripts"]
+    assert [one["id"] for one in listed] == [name]
+    events = json.loads(agent("transcripts", "show", "--last", "--json", home=home).stdout)["events"]
+    assert [event["seq"] for event in events] == list(range(len(events)))
+    page = agent("transcripts", "show", name, "--from", "2", "--events", "3", home=home)
+    assert [line.split()[0] for line in page.stdout.splitlines()] == ["2", "3", "4"]
+
+    known = json.loads(agent("findings", "list", "--json", home=home).stdout)["findings"]
+    found = [event for event in events if event["data"]["kind"] == "found"]
+    assert len(known) == len(found)
+    if known:
+        shown = agent("findings", "show", known[0]["id"][:8], home=home)
+        assert shown.returncode == 0
+        assert known[0]["backend"] in shown.stdout
+
+
+def test_json_of_the_matrix_is_rows_for_every_architecture(engine: Path) -> None:
+    archs: Sequence[str] = ("sm90", "sm120")
+    finished = agent("backends", "-e", str(engine), "--arch", "H200", "--arch", "12.0", "--json")
+    assert finished.returncode == 0, finished.stderr
+    rows = json.loads(finished.stdout)["backends"]
+    assert {row["arch"] for row in rows} == set(archs)
+    assert len(rows) == 2 * 10
+    table = agent("backends", "-e", str(engine), "--arch", "H200", "--arch", "12.0", "--all")
+    assert table.returncode == 0
+    assert re.search(r"sm90 +sm120", table.stdout)
+
+
+def test_explain_shows_the_chain(engine: Path) -> None:
+    finished = agent("explain", "fp4_gemm", "cedar", "-e", str(engine), "--arch", "sm120")
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.startswith("fp4_gemm cedar on sm120: ")
+    document = json.loads(
+        agent("explain", "fp4_gemm", "cedar", "-e", str(engine), "--arch", "sm120", "--json").stdout
+    )
+    assert document["row"]["backend"] == "cedar"
+
+
+def test_an_environment_is_shown_with_what_it_holds(engine: Path) -> None:
+    finished = agent("environment", "show", str(engine))
+    assert finished.returncode == 0
+    assert "sglang 9.9.0" in finished.stdout
+    document = json.loads(agent("environment", "show", str(engine), "--json").stdout)
+    assert document["packages"] == {"sglang": "9.9.0"}
+    assert json.loads(agent("environment", "list", "--json").stdout) == {"environments": []}
