@@ -54,6 +54,7 @@ def test_active_parameters_in_the_name_put_the_sparse_class_first() -> None:
 
 def test_another_version_is_another_model() -> None:
     assert names(ask("teapot3").classes) == ["Teapot3ForCausalLM"]
+    assert ask("teapot3").candidates == ()
     assert ask("teapot4").fit == "none"
     # Not the family without a version either: a word that means something was not found.
     assert ask("teapot-whistle").fit == "none"

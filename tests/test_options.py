@@ -66,6 +66,9 @@ def test_folding_of_what_choices_are_made_of() -> None:
     assert values(found["solver_algorithm"]) == ["auto", "newtonsolver", "bisectsolver"]
     assert values(found["texture_backend"]) == ["smoothtexture", "roughtexture"]
     assert {v.evidence.idiom for v in found["phase_backend"].values} == {"enum"}
+    assert not found["phase_backend"].open_set
+    # What stands in for a failed import is not what the name means.
+    assert values(found["spare_backend"]) == ["firstspare", "secondspare"]
 
 
 def test_a_list_that_can_grow_is_an_open_set() -> None:
@@ -103,6 +106,7 @@ def test_typed_fields_count_only_with_a_flag() -> None:
 def test_other_programs_deprecated_flags_and_computed_choices_are_no_options() -> None:
     found = options(FIXTURES / "argparse_style", "sglang")
     assert not any("oldweave" in values(option) for option in found.values())
+    assert "old_loom_backend" not in found
     assert "simulator_backend" not in found
     assert "mystery_backend" not in found
 

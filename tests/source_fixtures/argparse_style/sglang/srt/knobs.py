@@ -61,4 +61,12 @@ class Knobs:
         parser.add_argument("--colour-backend", choices=local_choices)
         parser.add_argument("--texture-backend", choices=tables.texture_names())
         parser.add_argument("--old-weave", dest="weave_runner_backend", action=DeprecatedAction, choices=["oldweave"])
+        parser.add_argument("--old-loom-backend", action=DeprecatedAction, choices=["oldloom"])
+        parser.add_argument("--spare-backend", choices=SPARES)
         parser.add_argument("--mystery-backend", choices=compute_at_run_time(parser))
+
+
+try:
+    from sglang.srt.layers.tables import SPARES
+except ImportError:
+    SPARES = ["neverspare"]

@@ -37,3 +37,6 @@ class Phase(str, Enum):
 
 def texture_names():
     return list(TEXTURES.keys())
+
+
+SPARES = ("firstspare", "secondspare")
