@@ -1,0 +1,238 @@
+"""The way in: from an option's declaration to the code that reads it, found in the version at hand.
+
+Nothing here knows an option, a backend or a file. What is found: the options object (the classes that
+declare the option's field, and their siblings), the *layers* (classes that ask the quantisation for
+their method), the selectors that choose among a layer's subclasses, and the checks that a quantisation
+makes before any layer exists.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+from tools.engines.options import Option
+from tools.viability.facts import OptionTable
+from tools.viability.modules import Module, World
+from tools.viability.profile import Profile
+
+CLASS = re.compile(rb"^class (\w+)\(([^)]*)\)", re.M)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A family of layers: one root class that asks for its method, the subclasses, and who chooses."""
+
+    root: str
+    classes: tuple[tuple[str, str], ...]
+    """``(module, class)``, the one that the engine's models build most often first."""
+    selectors: tuple[tuple[str, str], ...]
+    """``(module, function)`` that return one of the classes."""
+
+
+class Discovery:
+    """What one engine version holds, found once and shared by all runs over it."""
+
+    def __init__(self, world: World, profile: Profile, options: list[Option]) -> None:
+        self.world = world
+        self.profile = profile
+        self.options = options
+
+    @cached_property
+    def texts(self) -> dict[str, bytes]:
+        return {
+            file: data
+            for file, data in self.world.texts(self.profile.root).items()
+            if not file.startswith(self.profile.skip)
+        }
+
+    def files_with(self, *needles: bytes) -> list[str]:
+        return [file for file, data in self.texts.items() if all(needle in data for needle in needles)]
+
+    def modules_with(self, *needles: bytes) -> list[Module]:
+        found = [self.world.module(self.world.dotted(file)) for file in self.files_with(*needles)]
+        return [module for module in found if module is not None]
+
+    # -- the options object -----------------------------------------------------------------------
+
+    @cached_property
+    def option_table(self) -> OptionTable:
+        """Every field of the classes that declare an option, and of the classes beside them."""
+        wanted = {option.field for option in self.options}
+        declaring = {option.evidence.file for option in self.options}
+        folders = {file.rpartition("/")[0] for file in declaring}
+        fields: dict[str, tuple[ast.expr | None, Module]] = {}
+        for file in sorted(self.texts):
+            if file not in declaring and file.rpartition("/")[0] not in folders:
+                continue
+            module = self.world.module(self.world.dotted(file))
+            if module is None:
+                continue
+            for statement in module.tree.body:
+                if isinstance(statement, ast.ClassDef):
+                    own = {
+                        part.target.id: part.value
+                        for part in statement.body
+                        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+                    }
+                    if wanted & set(own):
+                        fields.update({name: (value, module) for name, value in own.items()})
+        return OptionTable(fields)
+
+    # -- classes ----------------------------------------------------------------------------------
+
+    @cached_property
+    def subclasses(self) -> dict[str, list[tuple[str, str]]]:
+        """Base class name → ``(module, class)`` of direct subclasses."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for file, data in self.texts.items():
+            for match in CLASS.finditer(data):
+                for base in match[2].decode(errors="replace").split(","):
+                    name = base.strip().rsplit(".", 1)[-1].split("[")[0]
+                    if name.isidentifier():
+                        found.setdefault(name, []).append((self.world.dotted(file), match[1].decode()))
+        return found
+
+    @cached_property
+    def built(self) -> Counter[str]:
+        """How often each class name is called anywhere in the engine."""
+        counts: Counter[str] = Counter()
+        pattern = re.compile(rb"\b([A-Z]\w+)\(")
+        for data in self.texts.values():
+            counts.update(match.decode() for match in pattern.findall(data))
+        return counts
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """Classes whose constructor asks a quantisation for their own method, as families."""
+        factory = self.profile.method_factory
+        found: list[Layer] = []
+        for module in self.modules_with(f".{factory}(self".encode()):
+            for statement in module.tree.body:
+                if isinstance(statement, ast.ClassDef) and _asks(statement, factory):
+                    found.append(self._family(module.name, statement.name))
+        return found
+
+    def _family(self, module: str, root: str) -> Layer:
+        members: list[tuple[str, str]] = [(module, root)]
+        todo = [root]
+        while todo:
+            for item in self.subclasses.get(todo.pop(), []):
+                if item not in members:
+                    members.append(item)
+                    todo.append(item[1])
+        names = {name for _, name in members}
+        ranked = sorted(members, key=lambda item: (-self.built[item[1]], item[0], item[1]))
+        return Layer(root, tuple(ranked), tuple(self._selectors(names)))
+
+    def _selectors(self, names: set[str]) -> list[tuple[str, str]]:
+        """Functions that do nothing but return one of the classes."""
+        found = []
+        needle = re.compile(rb"return (" + b"|".join(name.encode() for name in sorted(names)) + rb")\b(?!\()")
+        for file, data in self.texts.items():
+            if not needle.search(data):
+                continue
+            module = self.world.module(self.world.dotted(file))
+            for statement in module.tree.body if module else []:
+                if isinstance(statement, ast.FunctionDef):
+                    returns = [node.value for node in ast.walk(statement) if isinstance(node, ast.Return)]
+                    if returns and all(isinstance(value, ast.Name) and value.id in names for value in returns):
+                        found.append((self.world.dotted(file), statement.name))
+        return found
+
+    def keywords(self, layer: Layer) -> frozenset[str]:
+        """Optional parameters that some of the places that build this layer give (three, and one in twenty)."""
+        names = [name for _, name in layer.classes] + [rf"{name}\([^()]*\)" for _, name in layer.selectors]
+        pattern = re.compile((r"\b(?:" + "|".join(names) + r")\(").encode())
+        counts: Counter[str] = Counter()
+        total = 0
+        for data in self.texts.values():
+            for match in pattern.finditer(data):
+                given = _keywords(data, match.end())
+                if given:
+                    total += 1
+                    counts.update(given)
+        return frozenset(name for name, count in counts.items() if count >= 3 and count * 20 >= total)
+
+    @cached_property
+    def capability_checks(self) -> list[tuple[str, str]]:
+        """Functions that compare the device with the quantisation's minimum before a model is built."""
+        name = self.profile.minimum_capability
+        found = []
+        for module in self.modules_with(f".{name}()".encode(), self.profile.checkpoint_config.encode()):
+            for statement in module.tree.body:
+                if isinstance(statement, ast.FunctionDef) and _calls(statement, name):
+                    found.append((module.name, statement.name))
+        return found
+
+    @cached_property
+    def quantisation_lookup(self) -> tuple[str, str] | None:
+        """Where the engine turns a quantisation's name into its configuration class."""
+        name = self.profile.quantisation_lookup
+        for module in self.modules_with(f"def {name}(".encode()):
+            if any(isinstance(b.statement, ast.FunctionDef) for b in module.bindings.get(name, [])):
+                return module.name, name
+        return None
+
+    # -- readers ----------------------------------------------------------------------------------
+
+    def readers(self, field: str) -> list[tuple[Module, ast.FunctionDef, ast.ClassDef | None]]:
+        """Functions and methods that read an option's field directly."""
+        found = []
+        for module in self.modules_with(f".{field}".encode()):
+            for owner, function in _functions(module.tree):
+                if any(
+                    isinstance(node, ast.Attribute) and node.attr == field and isinstance(node.ctx, ast.Load)
+                    for node in ast.walk(function)
+                ):
+                    found.append((module, function, owner))
+        return found
+
+
+def _keywords(data: bytes, start: int) -> set[str]:
+    """Names given by keyword in the call whose argument list begins at ``start``; ``=None`` does not count."""
+    depth, end = 1, start
+    while depth and end < min(len(data), start + 6000):
+        depth += {40: 1, 91: 1, 123: 1, 41: -1, 93: -1, 125: -1}.get(data[end], 0)
+        end += 1
+    text, flat, depth = data[start : end - 1].decode(errors="replace"), "", 0
+    for char in text:
+        depth += (char in "([{") - (char in ")]}")
+        if depth == 0:
+            flat += char
+    return set(re.findall(r"\b(\w+)\s*=(?!=|\s*None\b)", flat))
+
+
+def _functions(tree: ast.Module) -> list[tuple[ast.ClassDef | None, ast.FunctionDef]]:
+    found: list[tuple[ast.ClassDef | None, ast.FunctionDef]] = []
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            found.append((None, statement))
+        elif isinstance(statement, ast.ClassDef):
+            found.extend((statement, part) for part in statement.body if isinstance(part, ast.FunctionDef))
+    return found
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == name
+        for part in ast.walk(node)
+    )
+
+
+def _asks(statement: ast.ClassDef, factory: str) -> bool:
+    for part in statement.body:
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            return any(
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr == factory
+                and call.args
+                and isinstance(call.args[0], ast.Name)
+                and call.args[0].id == "self"
+                for call in ast.walk(part)
+            )
+    return False

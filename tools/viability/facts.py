@@ -1,0 +1,282 @@
+"""The scenario of one run: the device, the option under test, the other options' defaults, and the hooks
+through which the interpreter asks for them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import PathDistribution
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from tools.source.tree import SourceTree
+from tools.viability.library import Library, tensor_attribute
+from tools.viability.machine import Crossing, Frame, Machine
+from tools.viability.modules import Module, World
+from tools.viability.profile import Profile, libraries
+from tools.viability.values import (
+    CLEAN,
+    RUNTIME,
+    UNKNOWN,
+    Bound,
+    External,
+    Function,
+    Instance,
+    Kind,
+    Open,
+    Taint,
+    Tainted,
+    Tensor,
+    Unknown,
+    bare,
+    of,
+    strip,
+    taint,
+)
+
+MODULE_METHODS = frozenset(
+    "register_parameter register_buffer to eval train parameters named_parameters modules named_modules "
+    "state_dict apply cuda half float requires_grad_ add_module extra_repr".split()
+)
+STANDARD = frozenset(sys.stdlib_module_names)
+
+
+@dataclass(frozen=True)
+class OptionTable:
+    """The engine's options object as the sources declare it: field → default expression and where it stands."""
+
+    fields: dict[str, tuple[ast.expr | None, Module]]
+
+    def readers(self, names: set[str]) -> set[str]:
+        return {name for name in names if name in self.fields and "_" in name}
+
+
+@dataclass
+class Facts:
+    world: World
+    profile: Profile
+    options: OptionTable
+    arch: tuple[int, int]
+    field: str | None
+    value: str | None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    """Option fields that the scenario sets, already tainted."""
+    hooks: dict[str, Callable[[Machine, Function, list[Any], dict[str, Any]], Any]] = field(default_factory=dict)
+    module_methods: frozenset[str] = MODULE_METHODS
+
+    def __post_init__(self) -> None:
+        arch = of(Kind.ARCH)
+        major, minor = self.arch
+        data = libraries()
+        cuda = Tainted(data["facts"]["cuda"], of(Kind.DEPENDENCY))
+        constants: dict[str, Any] = {
+            "torch.version.cuda": cuda,
+            "torch.version.hip": Tainted(None, of(Kind.VENDOR)),
+            "torch.version.xpu": Tainted(None, of(Kind.VENDOR)),
+            "typing.TYPE_CHECKING": False,
+            "typing_extensions.TYPE_CHECKING": False,
+            "sys.platform": "linux",
+            "sys.version_info": tuple(data["facts"]["python"]),
+            "os.name": "posix",
+        }
+        versions = dict(pinned_versions(self.world.tree))
+        if "torch" in versions:
+            constants["torch.__version__"] = Tainted(versions["torch"], of(Kind.DEPENDENCY))
+        self.library = Library(constants, versions, frozenset(data["vendor_attributes"]))
+        self.frameworks = frozenset(data["frameworks"]) | STANDARD
+        self.capability = (Tainted(major, arch), Tainted(minor, arch))
+        self._calls: dict[str, Any] = {
+            "torch.cuda.get_device_capability": self.capability,
+            "torch.cuda.get_device_properties": Open(
+                "device properties", {"major": self.capability[0], "minor": self.capability[1]}
+            ),
+            "torch.cuda.is_available": Tainted(True, of(Kind.VENDOR)),
+            "torch.backends.cuda.is_built": Tainted(True, of(Kind.VENDOR)),
+            "torch.cuda.device_count": 1,
+            "torch.cuda.current_device": 0,
+            "torch.distributed.is_initialized": False,
+            "torch.distributed.get_world_size": 1,
+            "torch.distributed.get_rank": 0,
+            "torch.compiler.is_compiling": False,
+            "torch._dynamo.is_compiling": False,
+            "torch.cuda.is_current_stream_capturing": False,
+            "platform.machine": data["facts"]["machine"],
+            "platform.system": "Linux",
+            "torch.get_default_dtype": External("torch.bfloat16"),
+        }
+        self._busy: set[str] = set()
+        self._defaults: dict[str, Any] = {}
+
+    # -- outside the sources ----------------------------------------------------------------------
+
+    def external(self, path: str) -> Any:
+        return self.library.external(path)
+
+    def has_external(self, path: str) -> bool | None:
+        return self.library.has_external(path)
+
+    def presence_taint(self, holder: Any, name: str) -> Taint:
+        """What the presence of an attribute depends on: of torch's, on whose hardware the build is for."""
+        return of(Kind.VENDOR) if isinstance(holder, External) and name in self.library.vendor else CLEAN
+
+    def call_external(
+        self, m: Machine, path: str, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+    ) -> Any:
+        if path in self._calls:
+            return self._calls[path]
+        root = path.split(".", 1)[0]
+        namespace = path.split(".")[2] if path.startswith("torch.ops.") and path.count(".") > 2 else root
+        if namespace not in self.frameworks and frame is not None and node is not None:
+            by_option = any(Kind.OPTION in c.taint.kinds for c in m.conditions) or any(
+                Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
+            )
+            m.crossings.append(
+                Crossing(path, frame.module.file, m.site(frame, node, "call"), by_option, readable=False)
+            )
+        return self.library.call(m, path, args, kwargs, frame, node)
+
+    def tensor_attribute(self, value: Tensor, name: str) -> Any:
+        return tensor_attribute(value, name)
+
+    def module_method(self, m: Machine, instance: Instance, name: str, args: list[Any], kw: dict[str, Any]) -> Any:
+        if name in ("register_parameter", "register_buffer", "add_module") and len(args) > 1:
+            if isinstance(bare(args[0]), str):
+                m.store(instance.attrs, bare(args[0]), args[1])
+            return None
+        return instance if name in ("to", "eval", "train", "cuda", "half", "float") else RUNTIME
+
+    # -- the engine's options ---------------------------------------------------------------------
+
+    def reads_options(self, function: ast.FunctionDef) -> bool:
+        known: bool | None = getattr(function, "_assay_reads", None)
+        if known is None:
+            names = {part.attr for part in ast.walk(function) if isinstance(part, ast.Attribute)}
+            known = bool(self.options.readers(names))
+            function._assay_reads = known  # type: ignore[attr-defined]
+        return known
+
+    def options_object(self, m: Machine) -> Open:
+        return Open("options", {}, supply=lambda name: self.option(m, name))
+
+    def option(self, m: Machine, name: str) -> Any:
+        """The value of an option field: the one under test, the scenario's, or its default."""
+        if name == self.field:
+            m.reads.append(m.stack[-1] if m.stack else None)  # type: ignore[arg-type]
+            return Tainted(self.value, of(Kind.OPTION))
+        if name in self.overrides:
+            return self.overrides[name]
+        if name not in self.options.fields:
+            return NotImplemented
+        if name not in self._defaults:
+            from tools.viability.evaluate import evaluate
+
+            node, module = self.options.fields[name]
+            self._defaults[name] = UNKNOWN if node is None else evaluate(m, node, Frame(module, {}))
+            made = bare(self._defaults[name])
+            if isinstance(made, dict) and ("<default>" in made or "<factory>" in made):
+                self._defaults[name] = made.get("<default>", UNKNOWN)
+        return self._defaults[name]
+
+    def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
+        """An option read through something that could not be followed. Only names that are words of the
+        options object and of nothing else count (they hold an underscore)."""
+        if name == self.field and frame is not None:
+            m.reads.append(m.site(frame, node, "read") if node is not None else None)  # type: ignore[arg-type]
+            return Tainted(self.value, of(Kind.OPTION))
+        if "_" in name and name in self.options.fields and frame is not None and node is not None:
+            return self.option(m, name)
+        return NotImplemented
+
+    def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
+        """Run a start-up function that fills a module's global from the options."""
+        from tools.viability.calls import call_function
+
+        m.globals[module.name, name] = None
+        args = [self.options_object(m) for _ in writer.args.args]
+        try:
+            call_function(m, Function(writer, module), args, {}, None, None)
+        except Exception as error:
+            from tools.viability.values import Raised
+
+            if not isinstance(error, Raised):
+                raise
+            # The refusal belongs to the option's value: it is on record, and comes up again as the result.
+            m.globals.pop((module.name, name), None)
+            raise
+        value = m.globals.pop((module.name, name), None)
+        return RUNTIME if bare(value) is None else value
+
+    # -- the sources ------------------------------------------------------------------------------
+
+    def register_all(self, m: Machine, module: Module) -> None:
+        """Run every definition of the package that a decorator of ``module`` enters into a table."""
+        root = module.name.split(".", 1)[0]
+        for name, bindings in list(module.bindings.items()):
+            if not any(isinstance(b.statement, ast.FunctionDef) for b in bindings):
+                continue
+            for where, definition in self.world.decorated(root, name)[:200]:
+                key = (where, definition)
+                if key in m.registered or where == module.name and definition == name:
+                    continue
+                m.registered.add(key)
+                other = self.world.module(where)
+                if other is not None:
+                    try:
+                        m.global_name(other, definition)
+                    except KeyError:
+                        continue
+
+    def intercept(self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Answers for functions whose result only a running process has."""
+        hook = self.hooks.get(f.name)
+        if hook is not None:
+            return hook(m, f, args, kwargs)
+        if f.name.endswith("world_size"):
+            return 1
+        if f.name.endswith("_rank") and not f.name.startswith("set"):
+            return 0
+        return NotImplemented
+
+
+def pinned_versions(tree: SourceTree) -> dict[str, str]:
+    """Distribution → version: what is in the tree, then what its metadata pins exactly."""
+    found: dict[str, str] = {}
+    for name, version in requirements(tree).items():
+        if version:
+            found[name] = version
+    for name, version in tree.packages.items():
+        found[name.lower().replace("_", "-")] = version
+    return found
+
+
+def requirements(tree: SourceTree) -> dict[str, str | None]:
+    """Normalised name of every unconditional requirement of the packages in the tree → exact pin or None."""
+    found: dict[str, str | None] = {}
+    for info in sorted(tree.root.glob("*.dist-info")):
+        for line in PathDistribution(info).requires or []:
+            try:
+                wanted = Requirement(line)
+            except InvalidRequirement:
+                continue
+            if wanted.marker is not None and "extra" in str(wanted.marker):
+                continue
+            pins = [spec.version for spec in wanted.specifier if spec.operator == "=="]
+            name = wanted.name.lower().replace("_", "-").replace(".", "-")
+            found[name] = pins[0] if pins else found.get(name)
+    return found
+
+
+def assumed_modules(tree: SourceTree) -> frozenset[str]:
+    """Top-level modules that will be there when the engine runs."""
+    names = {name.replace("-", "_") for name in requirements(tree)}
+    names |= {name.removesuffix("_python") for name in names}
+    # One distribution may be renamed over time while its module keeps its name.
+    names |= {name.replace("sglang_", "sgl_") for name in names}
+    names |= {name.removeprefix("sgl_") for name in names}
+    return frozenset(names) | STANDARD | frozenset(libraries()["assumed"]) | {"builtins"}
+
+
+_ = Bound, Unknown, taint

@@ -1,0 +1,237 @@
+"""Modules that are never executed: names are looked up in an index of the statements that could bind them.
+
+A module's top level is read once into ``name → [Binding]``. A binding carries the ``if`` tests and
+``try`` blocks around it, so the interpreter can evaluate one name, for one architecture, without the
+import's cost and side effects.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tools.source.tree import SourceTree, decode
+
+MUTATORS = frozenset({"append", "extend", "update", "add", "insert", "setdefault", "register"})
+CLASS_SCOPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What must hold for a statement to have run: an ``if`` test and its polarity, or a ``try`` and the part."""
+
+    kind: str
+    """``if``, ``try`` (the body) or ``except``."""
+    node: ast.expr | ast.Try
+    holds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    statement: ast.stmt
+    guards: tuple[Guard, ...]
+    mutates: bool = False
+    """Changes what the name already holds (``X.update(...)``, ``X += …``) instead of binding it."""
+
+
+@dataclass(eq=False, repr=False)
+class Module:
+    """One file of a package."""
+
+    name: str
+    file: str
+    tree: ast.Module
+    is_package: bool
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    stars: list[tuple[ast.ImportFrom, tuple[Guard, ...]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        _index(self.tree.body, (), self.bindings, self.stars)
+
+    def __repr__(self) -> str:
+        return f"<module {self.name}>"
+
+    @cached_property
+    def global_writers(self) -> dict[str, list[ast.FunctionDef]]:
+        """Global name → functions that declare it ``global`` and assign it."""
+        writers: dict[str, list[ast.FunctionDef]] = {}
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            declared = {name for part in ast.walk(node) if isinstance(part, ast.Global) for name in part.names}
+            if declared:
+                stored = {
+                    part.id
+                    for part in ast.walk(node)
+                    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+                }
+                for name in declared & stored:
+                    writers.setdefault(name, []).append(node)
+        return writers
+
+    @property
+    def package(self) -> str:
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+def _index(
+    body: list[ast.stmt],
+    guards: tuple[Guard, ...],
+    found: dict[str, list[Binding]],
+    stars: list[tuple[ast.ImportFrom, tuple[Guard, ...]]],
+) -> None:
+    for statement in body:
+        if isinstance(statement, ast.If):
+            _index(statement.body, (*guards, Guard("if", statement.test)), found, stars)
+            _index(statement.orelse, (*guards, Guard("if", statement.test, False)), found, stars)
+        elif isinstance(statement, ast.Try):
+            _index(statement.body, (*guards, Guard("try", statement)), found, stars)
+            _index(statement.orelse, (*guards, Guard("try", statement)), found, stars)
+            for handler in statement.handlers:
+                _index(handler.body, (*guards, Guard("except", statement)), found, stars)
+            _index(statement.finalbody, guards, found, stars)
+        elif isinstance(statement, ast.ImportFrom) and any(alias.name == "*" for alias in statement.names):
+            stars.append((statement, guards))
+        else:
+            for name, mutates in names_bound(statement):
+                found.setdefault(name, []).append(Binding(statement, guards, mutates))
+
+
+def names_bound(statement: ast.stmt) -> list[tuple[str, bool]]:
+    """Names that a statement binds (False) or changes in place (True)."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [(name, False)]
+        case ast.Import(names=names):
+            return [(alias.asname or alias.name.split(".")[0], False) for alias in names]
+        case ast.ImportFrom(names=names):
+            return [(alias.asname or alias.name, False) for alias in names]
+        case ast.Assign(targets=targets):
+            return [item for target in targets for item in _targets(target)]
+        case ast.AnnAssign(target=target, value=value):
+            return _targets(target) if value is not None else []
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return [(name, True)]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr))):
+            return [(name, True)] if attr in MUTATORS else []
+        case ast.For() | ast.While() | ast.With():
+            stored: dict[str, bool] = {}
+            for part in ast.walk(statement):
+                if isinstance(part, ast.stmt) and part is not statement:
+                    for name, mutates in names_bound(part):
+                        stored[name] = stored.get(name, True) and mutates
+            return list(stored.items())
+    return []
+
+
+def _targets(target: ast.expr) -> list[tuple[str, bool]]:
+    match target:
+        case ast.Name(id=name):
+            return [(name, False)]
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            return [item for element in elts for item in _targets(element)]
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name)):
+            return [(name, True)]
+        case ast.Starred(value=value):
+            return _targets(value)
+    return []
+
+
+class World:
+    """The packages of one environment as importable modules, parsed on demand and shared between runs.
+
+    ``assumed`` are the top-level modules that are not in the tree but will be there when the engine runs
+    (its declared requirements, the standard library); anything else fails to import.
+    """
+
+    def __init__(self, tree: SourceTree, assumed: frozenset[str]) -> None:
+        self.tree = tree
+        self.assumed = assumed
+        self.problems: dict[str, str] = {}
+        self._modules: dict[str, Module | None] = {}
+        self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
+        self._texts: dict[str, dict[str, bytes]] = {}
+
+    @cached_property
+    def roots(self) -> frozenset[str]:
+        """Top-level packages and modules in the tree."""
+        return frozenset(
+            entry.name.removesuffix(".py")
+            for entry in self.tree.root.iterdir()
+            if not entry.name.endswith((".dist-info", ".data"))
+            and (entry.suffix == ".py" or (entry.is_dir() and entry.name.isidentifier()))
+        )
+
+    def exists(self, dotted: str) -> bool | None:
+        """True: in the tree. None: outside, but assumed to be installed. False: would fail to import."""
+        root = dotted.split(".", 1)[0]
+        if root in self.roots:
+            return self.locate(dotted) is not None
+        return None if root in self.assumed else False
+
+    def locate(self, dotted: str) -> tuple[Path, bool] | None:
+        base = self.tree.root.joinpath(*dotted.split("."))
+        if (base / "__init__.py").is_file():
+            return base / "__init__.py", True
+        if base.with_name(base.name + ".py").is_file():
+            return base.with_name(base.name + ".py"), False
+        return (base, True) if base.is_dir() and dotted.split(".", 1)[0] in self.roots else None
+
+    def module(self, dotted: str) -> Module | None:
+        """The module, or None where it is not in the tree or cannot be parsed (``problems`` says why)."""
+        if dotted not in self._modules:
+            self._modules[dotted] = self._load(dotted)
+        return self._modules[dotted]
+
+    def _load(self, dotted: str) -> Module | None:
+        place = self.locate(dotted)
+        if place is None:
+            return None
+        path, is_package = place
+        if path.is_dir():
+            return Module(dotted, path.relative_to(self.tree.root).as_posix(), ast.Module([], []), True)
+        file = path.relative_to(self.tree.root).as_posix()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                parsed = ast.parse(decode(path.read_bytes()))
+            return Module(dotted, file, parsed, is_package)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
+            self.problems[file] = f"{type(error).__name__}: {error}"
+            return None
+
+    def texts(self, root: str) -> dict[str, bytes]:
+        """File → bytes of every Python file of a top-level package."""
+        if root not in self._texts:
+            found: dict[str, bytes] = {}
+            for path in sorted((self.tree.root / root).rglob("*.py")):
+                try:
+                    found[path.relative_to(self.tree.root).as_posix()] = path.read_bytes()
+                except OSError:
+                    continue
+            self._texts[root] = found
+        return self._texts[root]
+
+    def dotted(self, file: str) -> str:
+        return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def decorated(self, root: str, decorator: str) -> list[tuple[str, str]]:
+        """``(module, definition)`` of what is decorated with ``@decorator`` or ``@x.decorator`` in a package."""
+        if root not in self._decorated:
+            index: dict[str, list[tuple[str, str]]] = {}
+            pattern = re.compile(
+                rb"^@([\w.]+)(?:\([^\n]*(?:\n(?!@|def |class |async )[^\n]*)*?)?\n"
+                rb"(?:@[^\n]*\n(?:[ )\]][^\n]*\n)*)*(?:async )?(?:def|class) (\w+)",
+                re.M,
+            )
+            for file, data in self.texts(root).items():
+                if b"\n@" in data:
+                    for match in pattern.finditer(data):
+                        name = match[1].decode().rsplit(".", 1)[-1]
+                        index.setdefault(name, []).append((self.dotted(file), match[2].decode()))
+            self._decorated[root] = index
+        return self._decorated[root].get(decorator, [])

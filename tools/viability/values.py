@@ -1,0 +1,314 @@
+"""What the abstract interpreter computes with.
+
+Concrete Python values stand for themselves. What is not known is :class:`Unknown`, what lies
+outside the sources read is :class:`External`, and every value may be wrapped in :class:`Tainted`,
+which says what it depends on. Taint is what turns a raise into a verdict: only a raise whose guard
+looks at the architecture, the option or another fact of the scenario, and at nothing unknown, counts.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tools.viability.modules import Module
+
+
+class Kind(StrEnum):
+    """A fact of the scenario that a value was computed from."""
+
+    ARCH = "arch"
+    OPTION = "option"
+    QUANTISATION = "quantisation"
+    MODEL = "model"
+    VENDOR = "vendor"
+    PARALLELISM = "parallelism"
+    DEPENDENCY = "dependency"
+    SOFT = "soft"
+    """A nominal stand-in (a tensor dimension): may choose a path, never a refusal."""
+    UNKNOWN = "unknown"
+
+
+DECISIVE = frozenset(Kind) - {Kind.SOFT, Kind.UNKNOWN}
+"""Kinds that can justify a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the source. ``role``: ``list`` (a literal tested against), ``declared`` (a constant that
+    a function returns), ``compare``, ``guard``, ``raise``, ``call``."""
+
+    file: str
+    line: int
+    role: str
+    end_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """What a value depends on, and the few places that made it so (oldest first, at most six)."""
+
+    kinds: frozenset[Kind] = frozenset()
+    sites: tuple[Site, ...] = ()
+
+    def __or__(self, other: Taint) -> Taint:
+        if other is CLEAN or other == self:
+            return self
+        if self is CLEAN:
+            return other
+        sites = self.sites
+        for site in other.sites:
+            if site not in sites:
+                sites = (*sites, site)
+        return Taint(self.kinds | other.kinds, sites[:6])
+
+    def at(self, site: Site) -> Taint:
+        return self if site in self.sites else Taint(self.kinds, (*self.sites, site)[-6:])
+
+    @property
+    def decisive(self) -> bool:
+        return bool(self.kinds & DECISIVE)
+
+
+CLEAN = Taint()
+
+
+def of(*kinds: Kind) -> Taint:
+    return Taint(frozenset(kinds))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tainted:
+    """A value and what it depends on. Never nested."""
+
+    value: Any
+    taint: Taint
+
+
+def strip(value: Any) -> tuple[Any, Taint]:
+    """The bare value and its taint."""
+    if type(value) is Tainted:
+        return value.value, value.taint
+    return value, CLEAN
+
+
+def bare(value: Any) -> Any:
+    return value.value if type(value) is Tainted else value
+
+
+def taint(value: Any, with_: Taint) -> Any:
+    """``value`` depending on ``with_`` as well."""
+    if with_ is CLEAN or not (with_.kinds or with_.sites):
+        return value
+    if type(value) is Tainted:
+        return Tainted(value.value, value.taint | with_)
+    return Tainted(value, with_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unknown:
+    """A value that the sources do not tell.
+
+    ``fact`` names it for a person (``cudnn.backend_version()``); ``test`` is ``(fact, op, value)`` where
+    the unknown is a comparison of such a fact with a constant. ``runtime`` marks data that exists only
+    while serving (a tensor, a batch): such a thing is never ``None``.
+    """
+
+    fact: str | None = None
+    test: tuple[str, str, Any] | None = None
+    runtime: bool = False
+
+
+UNKNOWN = Unknown()
+RUNTIME = Unknown(runtime=True)
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Something outside the packages read, by dotted path (``torch.bfloat16``)."""
+
+    path: str
+
+    @property
+    def root(self) -> str:
+        return self.path.split(".", 1)[0]
+
+
+@dataclass(slots=True, eq=False)
+class Tensor:
+    """A tensor: shape entries are nominal ints or unknown; ``dtype`` an :class:`External` or unknown."""
+
+    shape: Any = UNKNOWN
+    dtype: Any = UNKNOWN
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """An object of the running engine that nobody builds here (a runner, a batch, a model config).
+
+    Any attribute exists; what was stored or is in ``attrs`` answers, else ``supply`` (if it returns
+    something other than ``NotImplemented``), else unknown. ``hasattr`` answers from what was stored.
+    """
+
+    name: str
+    attrs: dict[str, Any] = field(default_factory=dict)
+    supply: Callable[[str], Any] | None = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Function:
+    """A function of the sources, with the scope it was defined in."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    module: Module
+    closure: Any = None
+    owner: ClassValue | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<function {self.module.name}.{self.name}>"
+
+    @property
+    def name(self) -> str:
+        return getattr(self.node, "name", "<lambda>")
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A method with its receiver."""
+
+    function: Any
+    receiver: Any
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Native:
+    """A function of the interpreter's own model of a library: ``call(interpreter, args, kwargs)``."""
+
+    name: str
+    call: Callable[..., Any]
+
+
+@dataclass(slots=True, eq=False)
+class Descriptor:
+    """What a class attribute does when read through an instance: ``property``, ``static`` or ``class``."""
+
+    kind: str
+    function: Any
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ClassValue:
+    """A class of the sources. Attributes are evaluated when asked for."""
+
+    name: str
+    node: ast.ClassDef
+    module: Module
+    bases: tuple[Any, ...]
+    closure: Any = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+    members: dict[str, EnumMember] | None = None
+    mro_cache: tuple[Any, ...] | None = None
+    is_dataclass: bool = False
+
+    def mro(self) -> tuple[Any, ...]:
+        """Linearised bases: depth first, later duplicates kept, which is right for the trees met here."""
+        if self.mro_cache is None:
+            order: list[Any] = [self]
+            for base in self.bases:
+                chain = base.mro() if isinstance(base, ClassValue) else (base,)
+                order = [item for item in order if item not in chain] + list(chain)
+            self.mro_cache = tuple(order)
+        return self.mro_cache
+
+    def __repr__(self) -> str:
+        return f"<class {self.module.name}.{self.name}>"
+
+    @property
+    def external_bases(self) -> list[str]:
+        return [base.path for base in self.mro() if isinstance(base, External)]
+
+    def is_subclass(self, other: Any) -> bool:
+        return any(base is other or (isinstance(base, External) and base == other) for base in self.mro())
+
+    @property
+    def has_unknown_base(self) -> bool:
+        return any(isinstance(base, Unknown) for base in self.mro())
+
+
+@dataclass(slots=True, eq=False)
+class EnumMember:
+    owner: ClassValue
+    name: str
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """An object of a class of the sources. ``closed`` records have the fields they declare and no others."""
+
+    cls: ClassValue
+    attrs: dict[str, Any] = field(default_factory=dict)
+    closed: bool = False
+    items: Any = None
+    """For subclasses of builtin containers and exceptions: the builtin part."""
+
+
+@dataclass(slots=True, eq=False)
+class Union:
+    """One of a few values; which one is not known."""
+
+    options: tuple[Any, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Super:
+    start: ClassValue
+    receiver: Any
+
+    def start_mro(self) -> tuple[Any, ...]:
+        """What comes after ``start`` in the receiver's method resolution order."""
+        cls = self.receiver if isinstance(self.receiver, ClassValue) else getattr(self.receiver, "cls", self.start)
+        order: tuple[Any, ...] = cls.mro()
+        return order[order.index(self.start) + 1 :] if self.start in order else self.start.mro()[1:]
+
+
+@dataclass(slots=True, eq=False)
+class Raised(Exception):
+    """An exception of the interpreted program on its way up."""
+
+    exception: Any
+    """A Python exception class or instance, an :class:`Instance`, or unknown."""
+    record: Any = None
+    believed: bool = False
+
+
+def merge(first: Any, second: Any) -> Any:
+    """What a variable holds after a branch that could go either way."""
+    a, ta = strip(first)
+    b, tb = strip(second)
+    both = ta | tb
+    if a is b or (type(a) is type(b) and isinstance(a, (int, str, float, type(None))) and a == b):
+        return taint(a, both)
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return taint(UNKNOWN, both)
+    options: list[Any] = []
+    for side in (a, b):
+        for item in side.options if isinstance(side, Union) else (side,):
+            if not any(item is have for have in options):
+                options.append(item)
+    if len(options) > 4:
+        return taint(UNKNOWN, both)
+    return taint(Union(tuple(options)), both)
