@@ -66,11 +66,11 @@ class Board:
         return [name for name in self.calls if name not in self.returned]
 
     def results(self, tool: str) -> list[tuple[Called, Returned]]:
-        """Every call of ``tool`` that returned, in order."""
+        """Every call of ``tool`` that came to an end, in order. One that was interrupted did not."""
         return [
             (call, self.returned[name])
             for name, call in self.calls.items()
-            if call.tool == tool and name in self.returned
+            if call.tool == tool and name in self.returned and self.returned[name].status != "interrupted"
         ]
 
     def output(self, call: str) -> Any:

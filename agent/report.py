@@ -10,9 +10,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from agent.reasons import NAMES, deciding, reason, where
+from agent.reasons import NAMES, conditions, deciding, reason, where
 from agent.text import shorten, squeeze
-from memory.vocabulary import Answer, NotRun, Row, Target, Verdict
+from memory.vocabulary import Answer, Evidence, NotRun, Row, Target, Verdict
 
 WIDTH = 80
 HEIGHT = 24
@@ -145,7 +145,7 @@ def _row(answer: Answer, row: Row, width: int) -> list[Line]:
     mark = {Verdict.NO_STATIC_OBSTACLE: "·", Verdict.BLOCKED: "✗", Verdict.REROUTED: "→"}.get(
         row.verdict, " "
     )
-    mark = "✓" if is_recommended(answer, row) else mark
+    mark = "▸" if is_recommended(answer, row) else mark
     widths = [
         max(len(squeeze(getattr(one, name))) for one in answer.backends) for name in ("component", "backend")
     ]
@@ -159,15 +159,20 @@ def _row(answer: Answer, row: Row, width: int) -> list[Line]:
     free = width - len(start) - len(verdict) - 2
     if free < 12:
         return [[(shorten(start + verdict, width), style)]]
-    first: Line = [(start, "bold" if mark == "✓" else ""), (verdict, style), (f"  {shorten(text, free)}", "")]
+    if row.verdict is Verdict.NO_STATIC_OBSTACLE and place is not None:
+        said = f"if {conditions(row)} " if row.conditions else ""
+        text = said + _path(place, free - len(said)) if free - len(said) > 16 else said
+    first: Line = [(start, "bold" if mark == "▸" else ""), (verdict, style), (f"  {shorten(text, free)}", "")]
     if place is None or row.verdict is Verdict.NO_STATIC_OBSTACLE:
         return [first]
     note = " · the first gate says yes" if surprising(row) else ""
-    # Cut a path at its front: the file's name and the line are what is looked for.
+    return [first, [(f"    {_path(place, width - 4 - len(note))}{note}", "dim")]]
+
+
+def _path(place: Evidence, room: int) -> str:
+    """A path cut at its front: the file's name and the line are what is looked for."""
     path = squeeze(where(place))
-    room = width - 4 - len(note)
-    path = path if len(path) <= room else "…" + path[-(room - 1) :]
-    return [first, [(f"    {path}{note}", "dim")]]
+    return path if len(path) <= room else "…" + path[-(room - 1) :]
 
 
 def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:

@@ -111,7 +111,7 @@ def test_a_large_answer_fits_one_screen() -> None:
     assert "Candidate, untested:" in text
     assert "20 of other vendors" in text
     assert "20 unknown" in text
-    shown = [line for line in text.split("\n") if line[:1] in "✓✗·→" and line[:1].strip()]
+    shown = [line for line in text.split("\n") if line[:1] in "▸✗·→" and line[:1].strip()]
     assert 4 <= len(shown) <= MOST_ROWS
 
 

@@ -110,7 +110,7 @@ def run(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _unread()
-    except SystemExit as stop:
+    except SystemExit:
         # click makes an exit of a reader that went away, and puts another stream in place of stdout.
         if sys.stdout is not stdout:
             return _unread()

@@ -210,7 +210,7 @@ def _failure(board: Board) -> Concluded | None:
 
 def _ended(called: Called, returned: Returned) -> Concluded:
     why = returned.error or f"{called.tool} gave no result"
-    if returned.status in {"denied", "interrupted"}:
+    if returned.status == "denied":
         return Concluded(exit_reason="stopped", exit_code=4, summary=why)
     if isinstance(returned.output, dict) and returned.output.get("missing"):
         return Concluded(exit_reason="missing", exit_code=3, summary=why)
