@@ -81,7 +81,9 @@ def has_attribute(m: Machine, holder: Any, name: str) -> bool | None:
 
         return class_attribute(m, v, name)[0] is not NOT_BOUND or (None if v.external_bases else False)
     if isinstance(v, Module):
-        return True if name in v.bindings or m.world.locate(f"{v.name}.{name}") else (None if v.stars else False)
+        return (
+            True if name in v.bindings or m.world.locate(f"{v.name}.{name}") else (None if v.stars else False)
+        )
     if isinstance(v, External):
         return m.facts.has_external(f"{v.path}.{name}")
     if isinstance(v, (Function, Bound, Partial)):
@@ -133,7 +135,9 @@ def is_instance(m: Machine, value: Any, kind: Any) -> bool | None:
         if isinstance(v, EnumMember):
             return leaf in ("Enum", "IntEnum", "StrEnum")
         if isinstance(v, SCALARS):
-            return {"Callable": False, "Number": isinstance(v, (int, float))}.get(leaf, None if v is not None else False)
+            return {"Callable": False, "Number": isinstance(v, (int, float))}.get(
+                leaf, None if v is not None else False
+            )
         if isinstance(v, (tuple, list)):
             return True if leaf in ("Sequence", "Iterable", "Collection") else False
         if isinstance(v, dict):
@@ -163,7 +167,9 @@ def _hasattr(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     return UNKNOWN if known is None else taint(known, m.facts.presence_taint(bare(args[0]), name))
 
 
-def _getattr(m: Machine, args: list[Any], kw: dict[str, Any], frame: Frame | None = None, node: Any = None) -> Any:
+def _getattr(
+    m: Machine, args: list[Any], kw: dict[str, Any], frame: Frame | None = None, node: Any = None
+) -> Any:
     from tools.viability.calls import get_attribute
 
     name = bare(args[1])
@@ -393,7 +399,15 @@ def concrete_method(v: Any, name: str) -> Any:
         extra = CLEAN
         if isinstance(v, dict):
             return _dict_method(m, v, name, args, kw)
-        if isinstance(v, (list, set)) and name in ("append", "add", "extend", "update", "insert", "remove", "pop"):
+        if isinstance(v, (list, set)) and name in (
+            "append",
+            "add",
+            "extend",
+            "update",
+            "insert",
+            "remove",
+            "pop",
+        ):
             return _mutate(m, v, name, args)
         values = []
         for arg in args:
@@ -508,7 +522,9 @@ _FUNCTIONS: dict[str, Any] = {
     "super": _native(_super),
     "property": _native(_property),
     "id": _native(_unknown),
-    "repr": Native("repr", lambda m, a, k, *_: repr(bare(a[0])) if isinstance(bare(a[0]), SCALARS) else UNKNOWN),
+    "repr": Native(
+        "repr", lambda m, a, k, *_: repr(bare(a[0])) if isinstance(bare(a[0]), SCALARS) else UNKNOWN
+    ),
     "staticmethod": Native("staticmethod", lambda m, a, k, *_: Descriptor("static", a[0])),
     "classmethod": Native("classmethod", lambda m, a, k, *_: Descriptor("class", a[0])),
 }

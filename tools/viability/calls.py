@@ -132,7 +132,10 @@ def call_method(m: Machine, instance: Any, name: str, args: list[Any]) -> Any:
 
 
 def is_enum(cls: ClassValue) -> bool:
-    return any(path.rsplit(".", 1)[-1] in ("Enum", "IntEnum", "StrEnum", "IntFlag", "Flag") for path in cls.external_bases)
+    return any(
+        path.rsplit(".", 1)[-1] in ("Enum", "IntEnum", "StrEnum", "IntFlag", "Flag")
+        for path in cls.external_bases
+    )
 
 
 def enum_members(m: Machine, cls: ClassValue) -> dict[str, EnumMember] | None:
@@ -209,6 +212,8 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
     if isinstance(v, Module):
         return _module_attribute(m, v, name)
     if isinstance(v, External):
+        if name == "__setattr__":
+            return Native(name, lambda m_, args, *_: _plain_setattr(m_, args))
         return m.facts.external(f"{v.path}.{name}")
     if isinstance(v, ClassValue):
         return _class_side(m, v, name, frame, node)
@@ -219,7 +224,9 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
             return v.name
         found, _ = class_attribute(m, v.owner, name)
         if found is NOT_BOUND:
-            return _attribute(m, v.value, name, frame, node, t) if isinstance(v.value, (str, int)) else UNKNOWN
+            return (
+                _attribute(m, v.value, name, frame, node, t) if isinstance(v.value, (str, int)) else UNKNOWN
+            )
         return _bind(m, found, v, v.owner, frame, node)
     if isinstance(v, Open):
         if name in v.attrs:
@@ -230,6 +237,8 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
                 return given
         return _by_name(m, name, frame, node, Unknown(fact=f"{v.name}.{name}"))
     if isinstance(v, Unknown):
+        if v.runtime and name in ("device", "is_cuda"):
+            return m.facts.tensor_attribute(Tensor(), name)
         blank = Unknown(fact=f"{v.fact}.{name}" if v.fact else None, runtime=v.runtime)
         return _by_name(m, name, frame, node, blank)
     if isinstance(v, Union):
@@ -244,6 +253,8 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
                 found = own_attribute(m, base, name)
                 if found is not NOT_BOUND:
                     return _bind(m, found, v.receiver, base, frame, node)
+        if name == "__setattr__":
+            return Native(name, lambda m_, args, *_: _plain_setattr(m_, [v.receiver, *args]))
         return Native(name, lambda *_: None) if name == "__init__" else UNKNOWN
     if isinstance(v, (Function, Bound, Partial, Native, Descriptor)):
         return _callable_attribute(v, name)
@@ -251,6 +262,8 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
         from tools.viability.builtin import concrete_method
 
         return concrete_method(v, name)
+    if name == "__setattr__":
+        return Native(name, lambda m_, args, *_: _plain_setattr(m_, args))
     if isinstance(v, type) or name.startswith("_"):
         return UNKNOWN
     try:  # objects of the library model (a parsed version, a compiled pattern)
@@ -258,6 +271,13 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
     except AttributeError:
         return UNKNOWN
     return Native(name, lambda m, args, kw, *_: _safe(found, args, kw)) if callable(found) else found
+
+
+def _plain_setattr(m: Machine, args: list[Any]) -> None:
+    """``object.__setattr__``: past whatever the class does on assignment."""
+    holder = bare(args[0]) if len(args) == 3 else None
+    if isinstance(holder, (Instance, Open)) and isinstance(bare(args[1]), str):
+        m.store(holder.attrs, bare(args[1]), args[2])
 
 
 def _safe(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -309,7 +329,7 @@ def _instance_attribute(m: Machine, v: Instance, name: str, frame: Frame | None,
     if not name.startswith("__"):
         hook, _ = class_attribute(m, v.cls, "__getattr__")
         if hook is not NOT_BOUND:
-            return call(m, Bound(hook, v), [name], {}, frame, node)
+            return _ask(m, v, hook, name, frame, node)
     if v.closed and not v.cls.has_unknown_base and frame is not None and node is not None:
         raise m.refuse(
             m.site(frame, node, "raise"),
@@ -329,6 +349,19 @@ def _instance_attribute(m: Machine, v: Instance, name: str, frame: Frame | None,
     return _by_name(m, name, frame, node, UNKNOWN)
 
 
+def _ask(m: Machine, v: Instance, hook: Any, name: str, frame: Frame | None, node: Any) -> Any:
+    """``__getattr__``; where it ends in an unknown, an option's name may still tell."""
+    key = (id(v), name)
+    if key in m.asking:
+        return UNKNOWN
+    m.asking.add(key)
+    try:
+        value = call(m, Bound(hook, v), [name], {}, frame, node)
+    finally:
+        m.asking.discard(key)
+    return _by_name(m, name, frame, node, value) if isinstance(bare(value), Unknown) else value
+
+
 def _bind(m: Machine, found: Any, receiver: Any, owner: ClassValue, frame: Frame | None, node: Any) -> Any:
     value = bare(found)
     if isinstance(value, Descriptor):
@@ -338,7 +371,9 @@ def _bind(m: Machine, found: Any, receiver: Any, owner: ClassValue, frame: Frame
             return value.function
         cls = receiver if isinstance(receiver, ClassValue) else getattr(receiver, "cls", owner)
         return Bound(value.function, cls)
-    if isinstance(value, (Function, Partial)) or (isinstance(value, Native) and not isinstance(receiver, ClassValue)):
+    if isinstance(value, (Function, Partial)) or (
+        isinstance(value, Native) and not isinstance(receiver, ClassValue)
+    ):
         return Bound(value, receiver)
     return found
 
@@ -404,12 +439,18 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
         if has_method(v, "__getitem__"):
             return taint(call_method(m, v, "__getitem__", [key]), both)
         values = list(v.attrs.values())
-        return taint(values[k], both) if isinstance(k, int) and v.closed and -len(values) <= k < len(values) else UNKNOWN
+        return (
+            taint(values[k], both)
+            if isinstance(k, int) and v.closed and -len(values) <= k < len(values)
+            else UNKNOWN
+        )
     if isinstance(v, ClassValue):
         members = enum_members(m, v)
         return taint(members[k], both) if members and k in members else v
     if isinstance(v, Tensor):
         return taint(Tensor(dtype=v.dtype), both)
+    if isinstance(v, Function):
+        return _launcher(m, v, frame, node)
     if isinstance(v, dict):
         k = plain(k) if not isinstance(k, EnumMember) else k
         try:
@@ -437,6 +478,18 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
     return taint(RUNTIME if runtime else UNKNOWN, both)
 
 
+def _launcher(m: Machine, kernel: Function, frame: Frame, node: Any) -> Any:
+    """``kernel[grid]``: a kernel written in a Python DSL, compiled where it runs; calling it launches it."""
+
+    def launch(m_: Machine, args: list[Any], kwargs: dict[str, Any], *_: Any) -> Any:
+        by_option = any(Kind.OPTION in c.taint.kinds for c in m_.conditions)
+        name = f"{kernel.module.name}.{kernel.name}"
+        m_.crossings.append(Crossing(name, frame.module.file, m_.site(frame, node, "call"), by_option, True))
+        return None
+
+    return Native(kernel.name, launch)
+
+
 def set_item(m: Machine, holder: Any, key: Any, value: Any) -> None:
     v = bare(holder)
     k = deep(key)[0]
@@ -457,7 +510,12 @@ def set_item(m: Machine, holder: Any, key: Any, value: Any) -> None:
 def call_node(m: Machine, node: ast.Call, frame: Frame) -> Any:
     from tools.viability.builtin import elements
 
-    if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args and frame.owner is not None:
+    if (
+        isinstance(node.func, ast.Name)
+        and node.func.id == "super"
+        and not node.args
+        and frame.owner is not None
+    ):
         receiver = next(iter(frame.locals.values()), UNKNOWN)
         return Super(frame.owner, bare(receiver))
     function = evaluate(m, node.func, frame)
@@ -486,10 +544,18 @@ def call_node(m: Machine, node: ast.Call, frame: Frame) -> Any:
     return call(m, function, args, kwargs, frame, node)
 
 
-def call(m: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any) -> Any:
+def call(
+    m: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
     """Call any value; what cannot be followed gives Unknown."""
     f, t = strip(function)
-    return taint(_call(m, f, args, kwargs, frame, node), Taint(t.kinds))
+    if t.decisive and frame is not None and node is not None:
+        # Which function this is was chosen by the scenario: that holds for all it does.
+        with m.under(frame, Condition(Taint(t.kinds), m.site(frame, node, "call"), direct=False)):
+            value = _call(m, f, args, kwargs, frame, node)
+    else:
+        value = _call(m, f, args, kwargs, frame, node)
+    return taint(value, Taint(t.kinds))
 
 
 def _call(m: Machine, f: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any) -> Any:
@@ -555,6 +621,9 @@ def call_function(
     hooked = m.facts.intercept(m, f, args, kwargs)
     if hooked is not NotImplemented:
         return hooked
+    if f.module.name not in m.effects:
+        m.effects.add(f.module.name)
+        run_registrations(m, f.module)
     if len(m.stack) >= DEPTH_LIMIT:
         m.misfits.append(f"call depth at {f.module.file}:{f.node.lineno}")
         return UNKNOWN
@@ -576,12 +645,33 @@ def call_function(
         return _run_body(m, f, inner)
     except Raised as error:
         if not _justified(m, error):
-            m.misfits.append(f"{error.record.exception if error.record else '?'} from {f.module.file}:{f.name}")
+            m.misfits.append(
+                f"{error.record.exception if error.record else '?'} from {f.module.file}:{f.name}"
+            )
             return UNKNOWN
         raise
     finally:
         m.stack.pop()
         del m.conditions[inner.base :]
+
+
+def run_registrations(m: Machine, module: Module) -> None:
+    """What importing a module does to tables elsewhere: its top-level ``register…(…)`` calls."""
+    frame = Frame(module, {})
+    conditions, m.conditions = m.conditions, []
+    handlers, m.handlers = m.handlers, []
+    try:
+        for statement in module.tree.body:
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Call):
+                name = getattr(value.func, "id", getattr(value.func, "attr", ""))
+                if "register" in name:
+                    try:
+                        evaluate(m, value, frame)
+                    except Raised:
+                        continue
+    finally:
+        m.conditions, m.handlers = conditions, handlers
 
 
 def _justified(m: Machine, error: Raised) -> bool:
@@ -616,6 +706,11 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
         for condition in m.conditions[inner.base :]:
             conditions = conditions | condition.taint
         value = taint(value, Taint(conditions.kinds - {Kind.UNKNOWN}, conditions.sites))
+    except Raised as error:
+        if not inner.pending or (error.record is not None and error.record.proven):
+            raise
+        # An earlier exit that may have been taken: the raise is one of several ends.
+        return _pop_pending(inner)
     if inner.yields is not None:
         return inner.yields
     if inner.pending:
@@ -647,7 +742,12 @@ def _note_crossing(
         by_option = any(Kind.OPTION in c.taint.kinds for c in m.conditions) or any(
             Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
         )
-        m.crossings.append(Crossing(f"{f.module.name}.{f.name}", frame.module.file, site, by_option, True))
+        from tools.viability.library import original
+
+        named = original(f)
+        m.crossings.append(
+            Crossing(f"{named.module.name}.{named.name}", frame.module.file, site, by_option, True)
+        )
 
 
 def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], inner: Frame) -> None:
@@ -662,8 +762,14 @@ def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, A
     for name in names + [a.arg for a in spec.kwonlyargs]:
         if name in given:
             values[name] = given.pop(name)
-    defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True)) if spec.defaults else {}
-    defaults.update({a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None})
+    defaults = (
+        dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
+        if spec.defaults
+        else {}
+    )
+    defaults.update(
+        {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
+    )
     for name in names + [a.arg for a in spec.kwonlyargs]:
         if name not in values:
             default = defaults.get(name)

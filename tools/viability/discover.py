@@ -139,7 +139,9 @@ class Discovery:
             for statement in module.tree.body if module else []:
                 if isinstance(statement, ast.FunctionDef):
                     returns = [node.value for node in ast.walk(statement) if isinstance(node, ast.Return)]
-                    if returns and all(isinstance(value, ast.Name) and value.id in names for value in returns):
+                    if returns and all(
+                        isinstance(value, ast.Name) and value.id in names for value in returns
+                    ):
                         found.append((self.world.dotted(file), statement.name))
         return found
 

@@ -60,7 +60,9 @@ class Run:
         return bool(self.machine.reads)
 
 
-def run_layer(discovery: Discovery, facts: Facts, layer: Layer, quantisation: str | None, checkpoint: Any) -> Run:
+def run_layer(
+    discovery: Discovery, facts: Facts, layer: Layer, quantisation: str | None, checkpoint: Any
+) -> Run:
     """Build a layer of the family, load its weights, call it."""
     m = Machine(discovery.world, facts)
     result = Run(m, layer)
@@ -83,7 +85,9 @@ def run_layer(discovery: Discovery, facts: Facts, layer: Layer, quantisation: st
     return result
 
 
-def _attempt(m: Machine, result: Run, stage: str, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _attempt(
+    m: Machine, result: Run, stage: str, function: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     """Call something as the engine would; a raise that comes all the way up ends the stage."""
     depth = len(m.conditions)
     frame = Frame(m.world.module(result_module(function)) or _blank(m), {})
@@ -114,7 +118,9 @@ def _blank(m: Machine) -> Any:
     return Module("", "", ast.Module([], []), False)
 
 
-def _configuration(m: Machine, discovery: Discovery, quantisation: str | None, checkpoint: Any, result: Run) -> Any:
+def _configuration(
+    m: Machine, discovery: Discovery, quantisation: str | None, checkpoint: Any, result: Run
+) -> Any:
     """The engine's configuration object for the scenario's quantisation."""
     place = discovery.quantisation_lookup
     if quantisation is None or place is None:
@@ -147,7 +153,9 @@ def _check_capability(m: Machine, discovery: Discovery, quantisation: str | None
         config = Open("model config", {"quantization": Tainted(quantisation, of(Kind.QUANTISATION))})
         node = m.global_name(module, function)
         count = len(bare(node).node.args.args) if hasattr(bare(node), "node") else 2
-        _attempt(m, result, "capability", node, [config, *[Open("load config") for _ in range(count - 1)]], {})
+        _attempt(
+            m, result, "capability", node, [config, *[Open("load config") for _ in range(count - 1)]], {}
+        )
 
 
 def _live(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run) -> None:
@@ -165,7 +173,8 @@ def _live(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: R
         (
             bare(value)
             for value in instance.attrs.values()
-            if isinstance(bare(value), Instance) and class_attribute(m, bare(value).cls, after)[0] is not NOT_BOUND
+            if isinstance(bare(value), Instance)
+            and class_attribute(m, bare(value).cls, after)[0] is not NOT_BOUND
         ),
         None,
     )
@@ -242,12 +251,27 @@ def nominal(parameter: ast.arg) -> Any:
     """A stand-in for an argument: sizes are soft numbers, tensors are tensors, the rest is unknown."""
     name = parameter.arg
     annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
-    if "Tensor" in annotation or name in ("x", "hidden_states", "input_", "q", "k", "v", "query", "key", "value"):
+    if "Tensor" in annotation or name in (
+        "x",
+        "hidden_states",
+        "input_",
+        "q",
+        "k",
+        "v",
+        "query",
+        "key",
+        "value",
+    ):
         shape = (Tainted(64, SOFT), Tainted(4096, SOFT))
         return Tensor(shape, External("torch.bfloat16"))
     if annotation == "bool":
         return False
-    if annotation == "int" or name.endswith(("size", "dim", "_id")) or name.startswith("num_") or name == "top_k":
+    if (
+        annotation == "int"
+        or name.endswith(("size", "dim", "_id"))
+        or name.startswith("num_")
+        or name == "top_k"
+    ):
         if name.endswith("_id"):
             return 0
         small = name.startswith("num") or name == "top_k"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tools.viability.machine import Frame, Machine
@@ -32,7 +33,22 @@ from tools.viability.values import (
     taint,
 )
 
-CONCRETE = (int, float, str, bytes, bool, type(None), tuple, list, dict, set, frozenset, range, slice, complex)
+CONCRETE = (
+    int,
+    float,
+    str,
+    bytes,
+    bool,
+    type(None),
+    tuple,
+    list,
+    dict,
+    set,
+    frozenset,
+    range,
+    slice,
+    complex,
+)
 SCALARS = (int, float, str, bytes, bool, type(None))
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -132,6 +148,11 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
     both = ta | tb | m.held_by(bare(right))
     result = _compare(m, op, a, b)
     if both.decisive and isinstance(result, bool):
+        # A literal list (or a declared constant) that the scenario is tested against is what decides.
+        for side in (strip(right)[1], strip(left)[1]):
+            for site in side.sites:
+                if site.role in ("list", "declared"):
+                    both = both.at(replace(site, role="decides"))
         both = both.at(m.site(frame, node, "compare"))
         if result and Kind.OPTION in both.kinds and isinstance(op, (ast.Eq, ast.Is, ast.In)):
             m.selections.append(m.site(frame, node, "compare"))
@@ -187,7 +208,12 @@ def _unknown_test(op: ast.cmpop, a: Any, b: Any) -> Unknown:
     runtime = any(isinstance(side, Unknown) and side.runtime for side in (a, b))
     if isinstance(a, Unknown) and a.fact and isinstance(b, (*SCALARS, tuple)):
         return Unknown(a.fact, (a.fact, name, b), runtime)
-    if isinstance(b, Unknown) and b.fact and isinstance(a, (*SCALARS, tuple)) and name not in ("in", "not in"):
+    if (
+        isinstance(b, Unknown)
+        and b.fact
+        and isinstance(a, (*SCALARS, tuple))
+        and name not in ("in", "not in")
+    ):
         return Unknown(b.fact, (b.fact, flipped.get(name, name), a), runtime)
     return RUNTIME if runtime else UNKNOWN
 
@@ -417,7 +443,9 @@ def operate(op: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return taint(Tensor(dtype=a.dtype if isinstance(a, Tensor) else b.dtype), Taint(both.kinds))
     if isinstance(a, CONCRETE) and isinstance(b, CONCRETE) and type(op) in BINARY:
-        if isinstance(op, (ast.Mult, ast.LShift)) and any(isinstance(s, int) and abs(s) > 1 << 40 for s in (a, b)):
+        if isinstance(op, (ast.Mult, ast.LShift)) and any(
+            isinstance(s, int) and abs(s) > 1 << 40 for s in (a, b)
+        ):
             return taint(UNKNOWN, both)
         try:
             return taint(BINARY[type(op)](a, b), both)
@@ -467,7 +495,8 @@ def _subscript(m: Machine, node: ast.Subscript, frame: Frame) -> Any:
 
 def _slice(m: Machine, node: ast.Slice, frame: Frame) -> Any:
     parts = [
-        bare(evaluate(m, part, frame)) if part is not None else None for part in (node.lower, node.upper, node.step)
+        bare(evaluate(m, part, frame)) if part is not None else None
+        for part in (node.lower, node.upper, node.step)
     ]
     return slice(*parts) if all(part is None or isinstance(part, int) for part in parts) else UNKNOWN
 

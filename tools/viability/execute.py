@@ -79,11 +79,8 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
         note_gate(m, site, depends, passed=not refuses(taken))
     condition = Condition(depends, site)
     if taken:
-        if _tests_nothing(depends):
+        with m.under(frame, condition):
             run(m, taken, frame)
-        else:
-            with m.under(frame, condition):
-                run(m, taken, frame)
     if other and leaves(other) and not _tests_nothing(depends):
         m.assume(frame, Condition(depends, site))
 
@@ -133,7 +130,7 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
     ends: list[dict[str, Any]] = []
     writes: list[list[tuple[Any, Any, Any]]] = []
     raised: Raised | None = None
-    returned = False
+    exits = len(frame.pending)
     left: Leave | None = None
     for body in bodies:
         frame.locals = dict(start)
@@ -149,7 +146,6 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
         except Leave as leave:
             if leave.how == "return":
                 frame.pending.append(leave.value)
-                returned = True
             else:
                 left = leave
                 ends.append(frame.locals)
@@ -158,7 +154,7 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
     _join_writes(m, writes, len(bodies))
     frame.locals = start
     if not ends:
-        if returned:
+        if len(frame.pending) > exits:
             raise Leave("return", _pop_pending(frame))
         assert raised is not None
         raise raised
@@ -172,7 +168,8 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
     frame.locals.update(joined)
     if left is not None and len(ends) == 1:
         raise left
-    if returned:
+    if len(frame.pending) > exits:
+        # Whatever follows runs only if the exit was not taken.
         m.assume(frame, Condition(condition.taint, condition.site))
 
 
@@ -246,7 +243,9 @@ def _while(m: Machine, node: ast.While, frame: Frame) -> None:
     for _ in range(64):
         decided, depends = truth(m, evaluate(m, node.test, frame))
         if decided is None:
-            fork(m, frame, [node.body, []], Condition(depends | of(Kind.UNKNOWN), m.site(frame, node, "guard")))
+            fork(
+                m, frame, [node.body, []], Condition(depends | of(Kind.UNKNOWN), m.site(frame, node, "guard"))
+            )
             return
         if not decided:
             return
@@ -309,7 +308,9 @@ def catches(m: Machine, handler: ast.ExceptHandler, exception: Any, frame: Frame
             return True
         if isinstance(cls, ClassValue):
             for base in cls.mro():
-                if base is kind or (isinstance(base, type) and isinstance(kind, type) and issubclass(base, kind)):
+                if base is kind or (
+                    isinstance(base, type) and isinstance(kind, type) and issubclass(base, kind)
+                ):
                     return True
         if isinstance(cls, External) and (cls == kind or kind in (Exception, BaseException)):
             return True
@@ -396,8 +397,10 @@ def _unpack(m: Machine, targets: list[ast.expr], value: Any, frame: Frame) -> No
     star = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
     if items is None or (star is None and len(items) != len(targets)) or len(items) < len(targets) - 1:
         inner = bare(value)
-        blank = RUNTIME if isinstance(inner, Tensor) or (isinstance(inner, Unknown) and inner.runtime) else UNKNOWN
+        runtime = isinstance(inner, Unknown) and inner.runtime
         for target in targets:
+            # An operator that gives several things gives several tensors.
+            blank = Tensor(dtype=UNKNOWN) if isinstance(inner, Tensor) else RUNTIME if runtime else UNKNOWN
             assign(m, target, taint(blank, depends), frame)
         return
     if star is not None:
@@ -468,7 +471,11 @@ def _import_from(m: Machine, node: ast.ImportFrom, frame: Frame) -> None:
         value = import_name(m, frame.module, target, alias.name)
         if value is NOT_BOUND:
             raise m.refuse(
-                m.site(frame, node, "raise"), ImportError, frame=frame, guard=of(Kind.DEPENDENCY), cause="import"
+                m.site(frame, node, "raise"),
+                ImportError,
+                frame=frame,
+                guard=of(Kind.DEPENDENCY),
+                cause="import",
             )
         frame.locals[alias.asname or alias.name] = value
 
@@ -519,7 +526,10 @@ def _match(m: Machine, node: ast.Match, frame: Frame) -> None:
         if isinstance(case.pattern, ast.MatchValue) and not isinstance(subject[0], Unknown):
             from tools.viability.evaluate import compare
 
-            same = truth(m, compare(m, ast.Eq(), subject[0], evaluate(m, case.pattern.value, frame), frame, node.subject))
+            same = truth(
+                m,
+                compare(m, ast.Eq(), subject[0], evaluate(m, case.pattern.value, frame), frame, node.subject),
+            )
             if same[0]:
                 run(m, case.body, frame)
                 return
@@ -631,9 +641,15 @@ def import_name(m: Machine, module: Module, target: str, name: str) -> Any:
     return NOT_BOUND if not source.stars else UNKNOWN
 
 
-def import_fails(m: Machine, module: Module, node: ast.Try) -> bool:
-    """Whether a module-level ``try`` ends in its handler: one of its imports is known to fail."""
+def import_fails(m: Machine, module: Module, node: ast.Try) -> bool | None:
+    """Whether a module-level ``try`` ends in its handler: one of its imports is known to fail.
+
+    None where that depends on a package of which it is not known whether it is installed.
+    """
+    unsure = False
     for statement in ast.walk(ast.Module(node.body, [])):
+        for dotted in _imported(module, statement):
+            unsure = unsure or not (m.world.certain(dotted) or _deferred(node, statement))
         if isinstance(statement, ast.ImportFrom):
             target = import_target(module, statement)
             if m.world.exists(target) is False and not _deferred(node, statement):
@@ -645,11 +661,19 @@ def import_fails(m: Machine, module: Module, node: ast.Try) -> bool:
                     if not known and import_name(m, module, target, alias.name) is NOT_BOUND:
                         return True
         elif isinstance(statement, ast.Import):
-            if any(m.world.exists(a.name) is False for a in statement.names) and not _deferred(node, statement):
+            if any(m.world.exists(a.name) is False for a in statement.names) and not _deferred(
+                node, statement
+            ):
                 return True
         elif isinstance(statement, ast.Raise) and statement in node.body:
             return True
-    return False
+    return None if unsure else False
+
+
+def _imported(module: Module, statement: ast.AST) -> list[str]:
+    if isinstance(statement, ast.ImportFrom):
+        return [import_target(module, statement)]
+    return [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else []
 
 
 def _deferred(node: ast.Try, statement: ast.stmt) -> bool:

@@ -11,6 +11,7 @@ from importlib.metadata import PathDistribution
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import Version
 
 from tools.source.tree import SourceTree
 from tools.viability.library import Library, tensor_attribute
@@ -64,7 +65,9 @@ class Facts:
     value: str | None
     overrides: dict[str, Any] = field(default_factory=dict)
     """Option fields that the scenario sets, already tainted."""
-    hooks: dict[str, Callable[[Machine, Function, list[Any], dict[str, Any]], Any]] = field(default_factory=dict)
+    hooks: dict[str, Callable[[Machine, Function, list[Any], dict[str, Any]], Any]] = field(
+        default_factory=dict
+    )
     module_methods: frozenset[str] = MODULE_METHODS
 
     def __post_init__(self) -> None:
@@ -95,6 +98,7 @@ class Facts:
             ),
             "torch.cuda.is_available": Tainted(True, of(Kind.VENDOR)),
             "torch.backends.cuda.is_built": Tainted(True, of(Kind.VENDOR)),
+            "torch.cuda.is_initialized": True,
             "torch.cuda.device_count": 1,
             "torch.cuda.current_device": 0,
             "torch.distributed.is_initialized": False,
@@ -107,7 +111,10 @@ class Facts:
             "platform.system": "Linux",
             "torch.get_default_dtype": External("torch.bfloat16"),
         }
-        self._busy: set[str] = set()
+        self.told = {
+            name: Tainted(Version(str(data["facts"][fact])), of(Kind.DEPENDENCY))
+            for name, fact in data["functions"].items()
+        }
         self._defaults: dict[str, Any] = {}
 
     # -- outside the sources ----------------------------------------------------------------------
@@ -141,7 +148,9 @@ class Facts:
     def tensor_attribute(self, value: Tensor, name: str) -> Any:
         return tensor_attribute(value, name)
 
-    def module_method(self, m: Machine, instance: Instance, name: str, args: list[Any], kw: dict[str, Any]) -> Any:
+    def module_method(
+        self, m: Machine, instance: Instance, name: str, args: list[Any], kw: dict[str, Any]
+    ) -> Any:
         if name in ("register_parameter", "register_buffer", "add_module") and len(args) > 1:
             if isinstance(bare(args[0]), str):
                 m.store(instance.attrs, bare(args[0]), args[1])
@@ -234,6 +243,8 @@ class Facts:
         hook = self.hooks.get(f.name)
         if hook is not None:
             return hook(m, f, args, kwargs)
+        if f.name in self.told:
+            return self.told[f.name]
         if f.name.endswith("world_size"):
             return 1
         if f.name.endswith("_rank") and not f.name.startswith("set"):
@@ -267,6 +278,11 @@ def requirements(tree: SourceTree) -> dict[str, str | None]:
             name = wanted.name.lower().replace("_", "-").replace(".", "-")
             found[name] = pins[0] if pins else found.get(name)
     return found
+
+
+def absent_modules() -> frozenset[str]:
+    """Top-level modules that exist for other vendors' hardware only."""
+    return frozenset(libraries()["other_hardware"])
 
 
 def assumed_modules(tree: SourceTree) -> frozenset[str]:

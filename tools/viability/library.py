@@ -38,7 +38,14 @@ from tools.viability.values import (
     taint,
 )
 
-DTYPES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64", "short": "int16"}
+DTYPES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+}
 DTYPE_NAMES = frozenset(
     "float16 bfloat16 float32 float64 uint8 uint16 uint32 int8 int16 int32 int64 bool float8_e4m3fn float8_e5m2 "
     "float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 complex64".split()
@@ -51,10 +58,14 @@ MAKERS = frozenset(
     "empty zeros ones full randn rand arange tensor empty_like zeros_like ones_like full_like randint eye "
     "as_tensor from_numpy empty_strided".split()
 )
-NOT_TENSORS = frozenset("allclose equal is_tensor finfo iinfo device Size Generator is_grad_enabled dtype all any".split())
+NOT_TENSORS = frozenset(
+    "allclose equal is_tensor finfo iinfo device Size Generator is_grad_enabled dtype all any".split()
+)
 
 
-TORCH = frozenset("cuda nn ops distributed compile compiler library version backends _dynamo Tensor utils".split())
+TORCH = frozenset(
+    "cuda nn ops distributed compile compiler library version backends _dynamo Tensor utils".split()
+)
 """Parts that every build of torch has."""
 
 
@@ -96,14 +107,19 @@ class Library:
                 return True
         return None
 
-    def call(self, m: Machine, path: str, args: list[Any], kwargs: dict[str, Any], frame: Any, node: Any) -> Any:
+    def call(
+        self, m: Machine, path: str, args: list[Any], kwargs: dict[str, Any], frame: Any, node: Any
+    ) -> Any:
         handler = CALLS.get(path)
         if handler is not None:
             return handler(m, args, kwargs, frame, node)
         root, _, leaf = path.partition(".")
         last = path.rsplit(".", 1)[-1]
         if root == "torch":
-            if any(f".{name}." in f".{path}." for name in self.vendor) and last in ("is_available", "device_count"):
+            if any(f".{name}." in f".{path}." for name in self.vendor) and last in (
+                "is_available",
+                "device_count",
+            ):
                 return Tainted(False, of(Kind.VENDOR))
             if leaf in MAKERS:
                 return _make(args, kwargs)
@@ -118,7 +134,15 @@ class Library:
             return _apply(getattr(math, leaf), args)
         if root == "operator" and hasattr(operator, leaf):
             return _apply(getattr(operator, leaf), args)
-        if root in ("re", "regex") and leaf in ("compile", "match", "search", "fullmatch", "sub", "findall", "split"):
+        if root in ("re", "regex") and leaf in (
+            "compile",
+            "match",
+            "search",
+            "fullmatch",
+            "sub",
+            "findall",
+            "split",
+        ):
             return _apply(getattr(re, leaf), args)
         return Unknown(fact=f"{path}()")
 
@@ -177,7 +201,9 @@ def tensor_attribute(v: Tensor, name: str) -> Any:
             return Tainted(len(known), of(Kind.SOFT)) if known else RUNTIME
         if name == "size":
             index = bare(args[0]) if args else None
-            if known is not None and (index is None or (isinstance(index, int) and -len(known) <= index < len(known))):
+            if known is not None and (
+                index is None or (isinstance(index, int) and -len(known) <= index < len(known))
+            ):
                 return known if index is None else known[index]
             return RUNTIME
         if name in ("to", "view", "type"):
@@ -187,7 +213,17 @@ def tensor_attribute(v: Tensor, name: str) -> Any:
             return Tensor(v.shape if name == "to" else UNKNOWN, v.dtype)
         if name in ("contiguous", "cuda", "clone", "detach", "copy_", "fill_", "zero_"):
             return Tensor(v.shape, v.dtype)
-        if name in ("item", "tolist", "numel", "is_contiguous", "stride", "element_size", "data_ptr", "any", "all"):
+        if name in (
+            "item",
+            "tolist",
+            "numel",
+            "is_contiguous",
+            "stride",
+            "element_size",
+            "data_ptr",
+            "any",
+            "all",
+        ):
             return RUNTIME
         return Tensor(dtype=bare(kw["dtype"]) if "dtype" in kw else v.dtype)
 
@@ -214,6 +250,7 @@ def _wraps(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
         inner = bare(a[0])
         if isinstance(inner, Function) and isinstance(wrapped, Function):
             inner.attrs.update({key: value for key, value in wrapped.attrs.items() if key not in inner.attrs})
+            inner.attrs["__wrapped__"] = wrapped
         return a[0]
 
     return Native("wraps", apply)
@@ -274,6 +311,7 @@ def _signature(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     function = bare(args[0]) if args else None
     while isinstance(function, (Bound, Partial)):
         function = bare(function.function)
+    function = original(function)
     if not isinstance(function, Function):
         return UNKNOWN
 
@@ -287,6 +325,30 @@ def _signature(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     spec = function.node.args
     names = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     return Open("signature", {"bind": Native("bind", bind), "parameters": {name: UNKNOWN for name in names}})
+
+
+def original(function: Any) -> Any:
+    """What ``functools.wraps`` says a function stands for."""
+    while isinstance(function, Function) and isinstance(function.attrs.get("__wrapped__"), Function):
+        function = function.attrs["__wrapped__"]
+    return function
+
+
+def _context_variable(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    holder = {"value": kw.get("default", UNKNOWN)}
+
+    def put(m_: Machine, a: list[Any], k: dict[str, Any], *__: Any) -> Any:
+        m_.store(holder, "value", a[0])
+        return UNKNOWN
+
+    return Open(
+        "context variable",
+        {
+            "get": Native("get", lambda *_: holder["value"]),
+            "set": Native("set", put),
+            "reset": Native("reset", _none),
+        },
+    )
 
 
 def _none(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
@@ -339,6 +401,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "importlib.util.find_spec": _find_spec,
     "importlib.import_module": _import_module,
     "inspect.signature": _signature,
+    "contextvars.ContextVar": _context_variable,
     "collections.defaultdict": _defaultdict,
     "collections.OrderedDict": _ordered,
     "collections.deque": _deque,

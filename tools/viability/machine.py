@@ -128,8 +128,10 @@ class Machine:
     """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
     held: dict[int, tuple[Any, Taint]] = field(default_factory=dict)
     """Taint of what was put into sets, which cannot hold tainted members."""
+    asking: set[tuple[int, str]] = field(default_factory=set)
     registered: set[Any] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
+    effects: set[str] = field(default_factory=set)
 
     # -- bookkeeping ------------------------------------------------------------------------------
 
@@ -289,7 +291,9 @@ class Machine:
             else:
                 assert isinstance(guard.node, ast.Try)
                 fails = import_fails(self, module, guard.node)
-                if fails is not (guard.kind == "except"):
+                if fails is None:
+                    sure = False
+                elif fails is not (guard.kind == "except"):
                     return False, CLEAN
         return (True if sure else None), why
 

@@ -62,7 +62,9 @@ class Module:
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.FunctionDef):
                 continue
-            declared = {name for part in ast.walk(node) if isinstance(part, ast.Global) for name in part.names}
+            declared = {
+                name for part in ast.walk(node) if isinstance(part, ast.Global) for name in part.names
+            }
             if declared:
                 stored = {
                     part.id
@@ -145,12 +147,14 @@ class World:
     """The packages of one environment as importable modules, parsed on demand and shared between runs.
 
     ``assumed`` are the top-level modules that are not in the tree but will be there when the engine runs
-    (its declared requirements, the standard library); anything else fails to import.
+    (its declared requirements, the standard library); ``absent`` those that are for other hardware only.
+    Of anything else it is not known whether it can be imported.
     """
 
-    def __init__(self, tree: SourceTree, assumed: frozenset[str]) -> None:
+    def __init__(self, tree: SourceTree, assumed: frozenset[str], absent: frozenset[str]) -> None:
         self.tree = tree
         self.assumed = assumed
+        self.absent = absent
         self.problems: dict[str, str] = {}
         self._modules: dict[str, Module | None] = {}
         self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
@@ -167,11 +171,16 @@ class World:
         )
 
     def exists(self, dotted: str) -> bool | None:
-        """True: in the tree. None: outside, but assumed to be installed. False: would fail to import."""
+        """True: in the tree. None: outside, installed or not. False: would fail to import."""
         root = dotted.split(".", 1)[0]
         if root in self.roots:
             return self.locate(dotted) is not None
-        return None if root in self.assumed else False
+        return False if root in self.absent else None
+
+    def certain(self, dotted: str) -> bool:
+        """Whether it is known if ``dotted`` can be imported: in the tree, required, or another vendor's."""
+        root = dotted.split(".", 1)[0]
+        return root in self.roots or root in self.assumed or root in self.absent
 
     def locate(self, dotted: str) -> tuple[Path, bool] | None:
         base = self.tree.root.joinpath(*dotted.split("."))

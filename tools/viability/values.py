@@ -50,7 +50,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What a value depends on, and the few places that made it so (oldest first, at most six)."""
+    """What a value depends on, and the few places that made it so (oldest first, at most twelve)."""
 
     kinds: frozenset[Kind] = frozenset()
     sites: tuple[Site, ...] = ()
@@ -64,10 +64,10 @@ class Taint:
         for site in other.sites:
             if site not in sites:
                 sites = (*sites, site)
-        return Taint(self.kinds | other.kinds, sites[:6])
+        return Taint(self.kinds | other.kinds, sites[-12:])
 
     def at(self, site: Site) -> Taint:
-        return self if site in self.sites else Taint(self.kinds, (*self.sites, site)[-6:])
+        return self if site in self.sites else Taint(self.kinds, (*self.sites, site)[-12:])
 
     @property
     def decisive(self) -> bool:
@@ -280,7 +280,11 @@ class Super:
 
     def start_mro(self) -> tuple[Any, ...]:
         """What comes after ``start`` in the receiver's method resolution order."""
-        cls = self.receiver if isinstance(self.receiver, ClassValue) else getattr(self.receiver, "cls", self.start)
+        cls = (
+            self.receiver
+            if isinstance(self.receiver, ClassValue)
+            else getattr(self.receiver, "cls", self.start)
+        )
         order: tuple[Any, ...] = cls.mro()
         return order[order.index(self.start) + 1 :] if self.start in order else self.start.mro()[1:]
 

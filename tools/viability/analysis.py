@@ -1,0 +1,149 @@
+"""One engine version under analysis: discovery done once, runs remembered, cells judged."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from memory.vocabulary import HypothesisState, Row, Verdict
+from tools.engines.options import Option, discover_options
+from tools.source.tree import SourceTree
+from tools.viability.discover import Discovery, Layer
+from tools.viability.drive import Run, run_layer
+from tools.viability.facts import Facts, absent_modules, assumed_modules
+from tools.viability.judge import Cell, Judgement, judge
+from tools.viability.modules import World
+from tools.viability.profile import profile, scenarios
+from tools.viability.values import Kind, Tainted, of
+
+CONTRASTS = ((10, 0), (12, 0), (9, 0), (8, 9), (10, 3), (12, 1), (8, 0))
+"""Architectures that a refusal is contrasted with: one of each kind that engines tell apart."""
+STACK_BYTES = 512 * 1024 * 1024
+Result = TypeVar("Result")
+
+
+class Analysis:
+    """Verdicts for one engine in one tree. Not for concurrent use."""
+
+    def __init__(self, tree: SourceTree, engine: str) -> None:
+        self.tree = tree
+        self.engine = engine
+        self.profile = profile(engine)
+        self.options = discover_options(tree, engine)
+        self.world = World(tree, assumed_modules(tree), absent_modules())
+        self.discovery = Discovery(self.world, self.profile, self.options)
+        self._runs: dict[tuple[Any, ...], Run] = {}
+        self._layers: dict[tuple[str, str | None], Layer | None] = {}
+
+    def option(self, component: str) -> Option | None:
+        return next((option for option in self.options if option.component == component), None)
+
+    def scenario(self, component: str, quantisation: str | None, given: Mapping[str, str]) -> dict[str, str]:
+        """The scenario a component is judged under, with every default that was taken."""
+        data = scenarios()
+        own = data["components"].get(component)
+        scheme = own or quantisation or "bf16"
+        name = given.get("quantization") or self._engine_name(scheme)
+        scenario = {"quantisation": scheme, "quantization": name or "none"}
+        scenario.update({key: value for key, value in given.items() if key not in scenario})
+        return scenario
+
+    def _engine_name(self, scheme: str) -> str | None:
+        """What this engine version calls a quantisation scheme."""
+        declared = next((option for option in self.options if option.field == "quantization"), None)
+        known = {value.value for value in declared.values} if declared is not None else set()
+        names: list[str] = scenarios().get(scheme, {}).get("names", [scheme])
+        return next((name for name in names if name in known), names[0] if names and not known else None)
+
+    def judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
+        """The verdict of one cell; what cannot be followed is unknown, with the reason."""
+        option = self.option(cell.component)
+        if option is None:
+            return self._silent(cell, f"{self.engine} declares no option for {cell.component}")
+        declared = next((value for value in option.values if value.value == cell.backend), None)
+        if declared is None:
+            known = ", ".join(value.value for value in option.values)
+            return self._silent(cell, f"{option.flag} does not accept {cell.backend!r}; it accepts {known}")
+        layer = self._layer_of(option, scenario)
+        if layer is None:
+            return self._silent(
+                cell, f"no layer was found that reads {option.flag}: the analyser does not fit here"
+            )
+
+        def again(backend: str, arch: tuple[int, int]) -> Run:
+            return self._run(layer, option, backend, arch, scenario)
+
+        others = [value.value for value in option.values]
+        return judge(cell, again(cell.backend, cell.arch), again, others, list(CONTRASTS), self.tree)
+
+    def _silent(self, cell: Cell, why: str) -> Judgement:
+        row = Row(
+            component=cell.component,
+            backend=cell.backend,
+            arch=cell.arch_name,
+            verdict=Verdict.UNKNOWN,
+            state=HypothesisState.INCONCLUSIVE,
+        )
+        return Judgement(row, [], [why])
+
+    def _layer_of(self, option: Option, scenario: Mapping[str, str]) -> Layer | None:
+        """The layer whose life reads the option, seen by running each until one does."""
+        key = (option.field, scenario.get("quantization"))
+        if key not in self._layers:
+            values = [value.value for value in option.values]
+            self._layers[key] = None
+            ranked = sorted(
+                self.discovery.layers,
+                key=lambda layer: -sum(self.discovery.built[name] for _, name in layer.classes),
+            )
+            for layer in ranked:
+                for arch in CONTRASTS[:2]:
+                    if any(self._run(layer, option, value, arch, scenario).observed for value in values[:2]):
+                        self._layers[key] = layer
+                        return layer
+        return self._layers[key]
+
+    def _run(
+        self, layer: Layer, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
+    ) -> Run:
+        key = (layer.root, option.field, backend, arch, tuple(sorted(scenario.items())))
+        if key not in self._runs:
+            facts = Facts(self.world, self.profile, self.discovery.option_table, arch, option.field, backend)
+            quantisation = scenario.get("quantization")
+            if quantisation in (None, "none"):
+                quantisation = None
+            facts.overrides["quantization"] = Tainted(quantisation, of(Kind.QUANTISATION))
+            for name, value in scenario.items():
+                if name in self.discovery.option_table.fields and name != "quantization":
+                    facts.overrides[name] = Tainted(value, of(Kind.PARALLELISM))
+            checkpoint = scenarios().get(scenario["quantisation"], {}).get("checkpoint", {})
+            self._runs[key] = run_layer(self.discovery, facts, layer, quantisation, checkpoint)
+        return self._runs[key]
+
+
+def with_stack(function: Callable[[], Result]) -> Result:
+    """Run with the deep stack that interpreting deep call chains needs."""
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.append((True, function()))
+        except BaseException as error:  # noqa: BLE001 - handed over to the caller's thread
+            outcome.append((False, error))
+
+    limit, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
+    sys.setrecursionlimit(max(limit, 40_000))
+    try:
+        thread = threading.Thread(target=work, name="analysis")
+        thread.start()
+        thread.join()
+    finally:
+        sys.setrecursionlimit(limit)
+        threading.stack_size(size)
+    done, value = outcome[0]
+    if not done:
+        raise value
+    result: Result = value
+    return result

@@ -1,0 +1,53 @@
+"""Traces remembered by what they were computed from. A cache: the file may be deleted at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from types import TracebackType
+
+
+class TraceCache:
+    """``key → JSON`` in one SQLite table. A file that cannot be used is left alone and nothing is remembered."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db: sqlite3.Connection | None = None
+
+    def __enter__(self) -> TraceCache:
+        try:
+            self._db = sqlite3.connect(self.path, timeout=10)
+            self._db.execute("PRAGMA busy_timeout = 10000")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("CREATE TABLE IF NOT EXISTS traces (key TEXT PRIMARY KEY, trace TEXT NOT NULL)")
+        except sqlite3.Error:
+            self._close()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.commit()
+        self._close()
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def get(self, key: str) -> str | None:
+        if self._db is None:
+            return None
+        try:
+            row = self._db.execute("SELECT trace FROM traces WHERE key = ?", (key,)).fetchone()
+        except sqlite3.Error:
+            return None
+        return str(row[0]) if row else None
+
+    def put(self, key: str, trace: str) -> None:
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (key, trace))
