@@ -14,10 +14,12 @@ NAMES = {
 }
 """The verdicts as a person reads them."""
 
+UNDECIDED = "the source that was read does not decide"
+
 
 def deciding(row: Row) -> Evidence | None:
-    """The lines that decide: the last that the trace came to."""
-    return row.evidence[-1] if row.evidence else None
+    """The lines that decide: a trace gives them first, then the chain that leads there."""
+    return row.evidence[0] if row.evidence else None
 
 
 def where(evidence: Evidence) -> str:
@@ -44,13 +46,13 @@ def reason(row: Row, width: int = 200) -> str:
             what = f"{row.because}: " if row.because else ""
             text = f"{what}{quoted}" if quoted else (str(row.because or "refused"))
         case Verdict.REROUTED:
-            text = f"{row.runs_instead or 'other code'} runs instead"
+            text = f"runs {row.runs_instead or 'other code'}"
         case Verdict.NO_STATIC_OBSTACLE:
             text = f"if {conditions(row)}" if row.conditions else "every gate that was read lets it through"
         case Verdict.NOT_APPLICABLE:
             text = str(row.because or "not reached under this scenario")
         case _:
-            text = conditions(row) or quoted or "the source that was read does not decide"
+            text = conditions(row) or (f"not followed beyond {quoted}" if quoted else UNDECIDED)
     return shorten(text, width)
 
 

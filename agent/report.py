@@ -10,9 +10,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from agent.reasons import NAMES, conditions, deciding, reason, where
+from agent.reasons import NAMES, conditions, deciding, first_line, reason, where
 from agent.text import shorten, squeeze
-from memory.vocabulary import Answer, Evidence, NotRun, Row, Target, Verdict
+from memory.vocabulary import Answer, Evidence, Level, NotRun, Row, Target, Verdict
 
 WIDTH = 80
 HEIGHT = 24
@@ -79,18 +79,29 @@ def is_recommended(answer: Answer, row: Row) -> bool:
     )
 
 
-def matter(answer: Answer) -> list[Row]:
+def matter(answer: Answer) -> list[list[Row]]:
     """The rows that matter, most important first: the candidates chosen, then the traps, then the other
-    candidates, then what runs something else or is refused; components take turns."""
-    turn: Counter[tuple[int, str]] = Counter()
-    ranked = []
+    candidates, then what runs something else or is refused; components take turns. Backends of which the
+    same lines say the same stand together."""
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in answer.backends:
         rank = _rank(answer, row)
         if rank is not None:
-            turn[rank, row.component] += 1
-            ranked.append((rank, turn[rank, row.component], row))
+            groups.setdefault((rank, *_says(row), row.backend if rank == 0 else ""), []).append(row)
+    turn: Counter[tuple[int, str]] = Counter()
+    ranked = []
+    for group in groups.values():
+        place = (_rank(answer, group[0]) or 0, group[0].component)
+        turn[place] += 1
+        ranked.append((place[0], turn[place], group))
     ranked.sort(key=lambda item: item[:2])
-    return [row for _, _, row in ranked]
+    return [group for _, _, group in ranked]
+
+
+def _says(row: Row) -> tuple[object, ...]:
+    lines = tuple((one.file, one.line) for one in row.evidence)
+    facts = tuple((one.fact, one.op, repr(one.value)) for one in row.conditions)
+    return row.component, row.verdict, row.because, row.runs_instead, facts, lines
 
 
 def _rank(answer: Answer, row: Row) -> int | None:
@@ -113,18 +124,16 @@ def _head(answer: Answer, width: int, everything: bool) -> list[Line]:
 
 def _chosen_rows(answer: Answer, width: int, room: int) -> list[Line]:
     """As many of the rows that matter as ``room`` lines take, and the counts of the rest."""
-    ranked = matter(answer)
-    shown: list[Row] = []
+    shown: list[list[Row]] = []
     counts = _counts(answer, [])
-    for row in ranked[:MOST_ROWS]:
-        counts_now = _counts(answer, [*shown, row])
-        if sum(len(_row(answer, one, width)) for one in [*shown, row]) + len(counts_now) > room:
+    for group in matter(answer)[:MOST_ROWS]:
+        more = [*shown, group]
+        counts_now = _counts(answer, [row for one in more for row in one])
+        if sum(len(_row(answer, one, width)) for one in more) + len(counts_now) > room:
             break
-        shown.append(row)
-        counts = counts_now
-    order = {id(row): index for index, row in enumerate(answer.backends)}
-    shown.sort(key=lambda row: (_component_at(answer, row), _rank(answer, row) or 0, order[id(row)]))
-    lines = [line for row in shown for line in _row(answer, row, width)]
+        shown, counts = more, counts_now
+    shown.sort(key=lambda group: (_component_at(answer, group[0]), _rank(answer, group[0]) or 0))
+    lines = [line for group in shown for line in _row(answer, group, width)]
     return lines + [[(shorten(text, width), "dim")] for text in counts]
 
 
@@ -133,15 +142,16 @@ def _everything(answer: Answer, width: int) -> list[Line]:
         answer.backends,
         key=lambda row: (_component_at(answer, row), 9 if (rank := _rank(answer, row)) is None else rank),
     )
-    return [line for row in rows for line in _row(answer, row, width)]
+    return [line for row in rows for line in _row(answer, [row], width)]
 
 
 def _component_at(answer: Answer, row: Row) -> int:
     return list(dict.fromkeys(one.component for one in answer.backends)).index(row.component)
 
 
-def _row(answer: Answer, row: Row, width: int) -> list[Line]:
-    """One line with the reason; a second with the place where lines of source decide against it."""
+def _row(answer: Answer, group: Sequence[Row], width: int) -> list[Line]:
+    """One line with the verdict and why; a second where a condition or lines of source are to be read."""
+    row = group[0]
     mark = {Verdict.NO_STATIC_OBSTACLE: "·", Verdict.BLOCKED: "✗", Verdict.REROUTED: "→"}.get(
         row.verdict, " "
     )
@@ -149,24 +159,35 @@ def _row(answer: Answer, row: Row, width: int) -> list[Line]:
     widths = [
         max(len(squeeze(getattr(one, name))) for one in answer.backends) for name in ("component", "backend")
     ]
-    start = (
-        f"{mark} {squeeze(row.component):{min(widths[0], 16)}} {squeeze(row.backend):{min(widths[1], 20)}} "
-    )
-    verdict = NAMES[row.verdict]
-    place = deciding(row)
-    text = "" if verdict == "not applicable" and row.because is None else reason(row)
-    style = STYLES[row.verdict]
+    columns = min(widths[0], 16), min(max(widths[1], 22), 24)
+    backends = shorten(", ".join(one.backend for one in group), columns[1])
+    start = f"{mark} {squeeze(row.component):{columns[0]}} {backends:{columns[1]}} "
+    verdict, style = NAMES[row.verdict], STYLES[row.verdict]
     free = width - len(start) - len(verdict) - 2
     if free < 12:
         return [[(shorten(start + verdict, width), style)]]
-    if row.verdict is Verdict.NO_STATIC_OBSTACLE and place is not None:
-        said = f"if {conditions(row)} " if row.conditions else ""
-        text = said + _path(place, free - len(said)) if free - len(said) > 16 else said
-    first: Line = [(start, "bold" if mark == "▸" else ""), (verdict, style), (f"  {shorten(text, free)}", "")]
-    if place is None or row.verdict is Verdict.NO_STATIC_OBSTACLE:
+    place = deciding(row)
+    below = ""
+    if row.verdict is Verdict.NO_STATIC_OBSTACLE:
+        beside = _path(place, free) if place and not row.conditions else ""
+        below = f"if {conditions(row)}" if row.conditions else ""
+    elif row.verdict is Verdict.BLOCKED and place is not None:
+        beside = f"{row.because or 'refused'}{' (first gate: yes)' if surprising(row) else ''}"
+        below = first_line(place)
+    elif row.verdict is Verdict.NOT_APPLICABLE and row.because is None:
+        beside = ""
+    else:
+        beside = reason(row)
+    first: Line = [
+        (start, "bold" if mark == "▸" else ""),
+        (verdict, style),
+        (f"  {shorten(beside, free)}", ""),
+    ]
+    if not below:
         return [first]
-    note = " · the first gate says yes" if surprising(row) else ""
-    return [first, [(f"    {_path(place, width - 4 - len(note))}{note}", "dim")]]
+    room = width - 6
+    path = _path(place, max(room - len(squeeze(below)), room // 2)) if place else ""
+    return [first, [("    ", ""), (path, "dim"), ("  ", ""), (shorten(below, room - len(path)), "")]]
 
 
 def _path(place: Evidence, room: int) -> str:
@@ -183,12 +204,22 @@ def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
     if number := by_verdict[Verdict.NOT_APPLICABLE]:
         lines.append(f"{number} of other vendors, for other models or not reached under this scenario")
     if number := by_verdict[Verdict.UNKNOWN]:
-        names = [f"{row.component} {row.backend}" for row in rest if row.verdict is Verdict.UNKNOWN]
-        lines.append(f"{number} unknown, the source read does not decide: {', '.join(names)}")
+        lines.append(f"{number} unknown, the source read does not decide: {_named(answer, rest)}")
     others = [f"{by_verdict[verdict]} {NAMES[verdict]}" for verdict in _SAID if by_verdict[verdict]]
     if others:
         lines.append(f"{sum(by_verdict[verdict] for verdict in _SAID)} more ({', '.join(others)}): --all")
     return lines
+
+
+def _named(answer: Answer, rest: Sequence[Row]) -> str:
+    """The unknown ones by component; a component of which nothing is known only by its name."""
+    unknown = [row for row in rest if row.verdict is Verdict.UNKNOWN]
+    parts = []
+    for component in dict.fromkeys(row.component for row in unknown):
+        names = [row.backend for row in unknown if row.component == component]
+        every = len(names) == sum(row.component == component for row in answer.backends)
+        parts.append(f"all of {component}" if every else f"{component} {', '.join(names)}")
+    return "; ".join(parts)
 
 
 def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
@@ -202,7 +233,14 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
             lines += [[(text, "")] for note in found.ranked_by for text in _wrap(f"because {note}", width, 9)]
     else:
         lines.append([("No backend can be recommended.", "bold red")])
-    what = "; ".join(step.what for step in answer.not_run if step.command is None or _is_launch(answer, step))
+    # What reading left open is counted with the rows already.
+    untested = [
+        step
+        for step in answer.not_run
+        if (step.command is None or _is_launch(answer, step))
+        and (everything or found is None or step.level is not Level.STATIC)
+    ]
+    what = "; ".join(step.what for step in untested)
     if what:
         lines += [[(text, "")] for text in _wrap(f"Not tested: {what}", width, 9 if everything else 2)]
     following = [step for step in answer.not_run if step.command and not _is_launch(answer, step)]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from agent.board import Board
 from agent.loop import Call
-from agent.reasons import sentence
+from agent.reasons import NAMES, sentence
 from memory.vocabulary import HypothesisState, Level, Row, Target, Verdict
 from transcripts.events import HypothesisChanged, Returned, Understood
 
@@ -129,7 +129,10 @@ class Static:
         # Reading never confirms and never refutes: it predicts. What it cannot follow stays undecided.
         state = HypothesisState.INCONCLUSIVE if row.verdict is Verdict.UNKNOWN else HypothesisState.PREDICTED
         row = row.model_copy(update={"state": state})
-        return Reading(state, sentence(row), row)
+        because = sentence(row)
+        if row.verdict is Verdict.UNKNOWN and output.get("notes"):
+            because = f"{NAMES[row.verdict]}: {output['notes'][0]}"
+        return Reading(state, because, row)
 
 
 def _understood(board: Board) -> Understood:
