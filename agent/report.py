@@ -262,8 +262,14 @@ def command_lines(command: str, width: int = WIDTH) -> list[str]:
     words = squeeze(command).split(" ")
     parts: list[str] = []
     for word in words:
-        if parts and parts[-1].startswith("-") and " " not in parts[-1] and not word.startswith("-"):
-            parts[-1] += f" {word}"
+        pair = f"{parts[-1]} {word}" if parts else word
+        if (
+            len(pair) < width - 6
+            and pair.startswith("-")
+            and " " not in parts[-1]
+            and not word.startswith("-")
+        ):
+            parts[-1] = pair
         else:
             parts.append(word)
     lines = ["  " + parts[0]]

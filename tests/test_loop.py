@@ -123,7 +123,7 @@ def test_a_batch_is_announced_whole_and_runs_once(home: Home, engine: Path) -> N
         return fake_trace_many(context, inputs)
 
     investigate(home, engine, batches={"trace_viability": many})
-    assert sizes == [4, 4, 2]
+    assert sizes == [10]
     kinds = [event.data.kind for event in events(home) if getattr(event.data, "rung", None) == "static"]
     assert kinds == ["called"] * 10
 
@@ -231,7 +231,7 @@ def test_ctrl_c_closes_open_calls_and_concludes(home: Home, engine: Path) -> Non
     concluded = investigate(home, engine, batches={"trace_viability": interrupt})
     assert (concluded.exit_reason, concluded.exit_code) == ("interrupted", 130)
     statuses = [data.status for data in bodies(home, Returned)]
-    assert statuses.count("interrupted") == 4
+    assert statuses.count("interrupted") == 10
     assert len(bodies(home, Called)) == len(statuses)
 
 

@@ -28,7 +28,7 @@ _RECORDED = {Verdict.BLOCKED, Verdict.REROUTED, Verdict.NO_STATIC_OBSTACLE}
 
 
 class Planner:
-    """Cheapest evidence first, one component at a time."""
+    """Cheapest evidence first, each rung for all that it applies to."""
 
     name = "planner"
 
@@ -84,9 +84,8 @@ class Planner:
                 return Decision(changes=changes)
             ready = [one for one in board.hypotheses.values() if rung.applicable(board, one)]
             if ready:
-                # One component in one batch: independent calls, so they may share the machine.
-                batch = [one for one in ready if one.component == ready[0].component]
-                return Decision(calls=rung.calls(board, batch))
+                # All in one batch: the calls are independent, and what they read they read once.
+                return Decision(calls=rung.calls(board, ready))
         return None
 
     def _conclude(self, board: Board, opened: Opened) -> Concluded:

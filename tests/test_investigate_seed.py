@@ -1,0 +1,67 @@
+"""The question that the project was born from, on the real wheels: found out from the source."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Wheels
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agent.cli.main", *args],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.mark.network
+def test_the_seed_question_is_answered_from_the_real_sources(wheels: Wheels) -> None:
+    environment = wheels("sglang==0.5.9", "flashinfer-python==0.6.5")
+    finished = run("investigate", "qwen3.5 nvfp4 on sm120", "-e", environment.path, "--json")
+    assert finished.returncode == 0, finished.stderr
+    answer = json.loads(finished.stdout)
+    rows: dict[tuple[str, str], Any] = {(row["component"], row["backend"]): row for row in answer["backends"]}
+
+    for component in ("fp4_gemm", "moe_runner"):
+        refused = rows[component, "flashinfer_trtllm"]
+        assert refused["verdict"] == "blocked"
+        assert refused["because"] == "architecture"
+        assert refused["first_gate"]["verdict"] == "no_static_obstacle"
+        assert refused["evidence"][0]["package"] == "flashinfer-python"
+        assert rows[component, "flashinfer_cutlass"]["verdict"] == "no_static_obstacle"
+    cudnn = rows["fp4_gemm", "flashinfer_cudnn"]
+    assert cudnn["verdict"] == "no_static_obstacle"
+    assert any("cudnn" in one["fact"] and one["op"] == ">=" for one in cudnn["conditions"])
+
+    found = answer["recommendation"]
+    assert found["tested"] is False
+    assert "MODEL_PATH" in found["command"]
+    assert "--tp" not in found["command"]
+    assert "--fp4-gemm-backend flashinfer_cutlass" in found["command"]
+
+    # Each finding was checked against the wheel on its way in; each refused row has become one.
+    known = json.loads(run("findings", "list", "--arch", "sm120", "--json").stdout)["findings"]
+    blocked = {key for key, row in rows.items() if row["verdict"] == "blocked"}
+    assert blocked <= {(one["component"], one["backend"]) for one in known}
+
+    screen = run("report", "--last").stdout.splitlines()
+    assert len(screen) < 24
+    # Only a single word, the path of this environment, may be too long for a line.
+    assert all(len(line) <= 80 or len(line.removesuffix("\\").split()) == 1 for line in screen)
+    text = "\n".join(screen)
+    assert "Candidate, untested:" in text
+    for name in ("flashinfer_trtllm", "flashinfer_cutlass", "flashinfer_cudnn"):
+        assert name in text
