@@ -302,7 +302,9 @@ def _callable_attribute(v: Any, name: str) -> Any:
     if attrs is not None and name in attrs:
         return attrs[name]
     if name in ("__name__", "__qualname__"):
-        return getattr(bare(function), "name", UNKNOWN)
+        from tools.viability.library import original
+
+        return getattr(original(bare(function)), "name", UNKNOWN)
     if name == "__self__" and isinstance(v, Bound):
         return v.receiver
     if name == "__func__" and isinstance(v, Bound):
@@ -482,7 +484,7 @@ def _launcher(m: Machine, kernel: Function, frame: Frame, node: Any) -> Any:
     """``kernel[grid]``: a kernel written in a Python DSL, compiled where it runs; calling it launches it."""
 
     def launch(m_: Machine, args: list[Any], kwargs: dict[str, Any], *_: Any) -> Any:
-        by_option = any(Kind.OPTION in c.taint.kinds for c in m_.conditions)
+        by_option = m_.by_option
         name = f"{kernel.module.name}.{kernel.name}"
         m_.crossings.append(Crossing(name, frame.module.file, m_.site(frame, node, "call"), by_option, True))
         return None
@@ -739,7 +741,7 @@ def _note_crossing(
 ) -> None:
     here, there = frame.module.name.split(".", 1)[0], f.module.name.split(".", 1)[0]
     if here != there:
-        by_option = any(Kind.OPTION in c.taint.kinds for c in m.conditions) or any(
+        by_option = m.by_option or any(
             Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
         )
         from tools.viability.library import original

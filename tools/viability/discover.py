@@ -40,6 +40,8 @@ class Discovery:
         self.world = world
         self.profile = profile
         self.options = options
+        self._given: dict[str, frozenset[str]] = {}
+        self._installers: dict[str, list[tuple[str, str]]] = {}
 
     @cached_property
     def texts(self) -> dict[str, bytes]:
@@ -63,7 +65,9 @@ class Discovery:
         """Every field of the classes that declare an option, and of the classes beside them."""
         wanted = {option.field for option in self.options}
         declaring = {option.evidence.file for option in self.options}
-        folders = {file.rpartition("/")[0] for file in declaring}
+        # Options spread over a folder of their own: then its other files hold fields as well.
+        homes = Counter(file.rpartition("/")[0] for file in declaring)
+        folders = {folder for folder, count in homes.items() if count >= 3}
         fields: dict[str, tuple[ast.expr | None, Module]] = {}
         for file in sorted(self.texts):
             if file not in declaring and file.rpartition("/")[0] not in folders:
@@ -147,6 +151,11 @@ class Discovery:
 
     def keywords(self, layer: Layer) -> frozenset[str]:
         """Optional parameters that some of the places that build this layer give (three, and one in twenty)."""
+        if layer.root not in self._given:
+            self._given[layer.root] = self._usual_keywords(layer)
+        return self._given[layer.root]
+
+    def _usual_keywords(self, layer: Layer) -> frozenset[str]:
         names = [name for _, name in layer.classes] + [rf"{name}\([^()]*\)" for _, name in layer.selectors]
         pattern = re.compile((r"\b(?:" + "|".join(names) + r")\(").encode())
         counts: Counter[str] = Counter()
@@ -179,6 +188,16 @@ class Discovery:
                 return module.name, name
         return None
 
+    def installers(self, field: str) -> list[tuple[str, str]]:
+        """Start-up functions that hand the option's value to an object of the running engine."""
+        if field not in self._installers:
+            self._installers[field] = [
+                (module.name, function.name)
+                for module, function, owner in self.readers(field)
+                if owner is None and _installs(function, field)
+            ]
+        return self._installers[field]
+
     # -- readers ----------------------------------------------------------------------------------
 
     def readers(self, field: str) -> list[tuple[Module, ast.FunctionDef, ast.ClassDef | None]]:
@@ -206,6 +225,24 @@ def _keywords(data: bytes, start: int) -> set[str]:
         if depth == 0:
             flat += char
     return set(re.findall(r"\b(\w+)\s*=(?!=|\s*None\b)", flat))
+
+
+def _installs(function: ast.FunctionDef, field: str) -> bool:
+    """Whether a function puts the field's value into an attribute of something that is not its parameter."""
+    parameters = {a.arg for a in function.args.args}
+    if function.decorator_list or len(parameters) > 1:
+        return False
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(part, ast.Attribute) and part.attr == field for part in ast.walk(node.value)
+        ):
+            for target in node.targets:
+                holder = target
+                while isinstance(holder, ast.Attribute):
+                    holder = holder.value
+                if isinstance(target, ast.Attribute) and getattr(holder, "id", None) not in parameters:
+                    return True
+    return False
 
 
 def _functions(tree: ast.Module) -> list[tuple[ast.ClassDef | None, ast.FunctionDef]]:

@@ -57,7 +57,8 @@ class Run:
 
     @property
     def observed(self) -> bool:
-        return bool(self.machine.reads)
+        """Whether the layer's life depended on the option: a test looked at it, or it went into a call."""
+        return bool(self.machine.consulted) or any(crossing.by_option for crossing in self.machine.crossings)
 
 
 def run_layer(
@@ -71,7 +72,10 @@ def run_layer(
     }
     result_config: list[Any] = [UNKNOWN]
     try:
-        result_config[0] = _configuration(m, discovery, quantisation, checkpoint, result)
+        _install(m, discovery, facts, result)
+        m.consulted.clear()
+        if result.refused is None:
+            result_config[0] = _configuration(m, discovery, quantisation, checkpoint, result)
         if result.refused is None:
             _check_capability(m, discovery, quantisation, result)
         if result.refused is None:
@@ -102,6 +106,18 @@ def _attempt(
         m.stack.clear()
     result.passages.append(Passage(stage, None, value))
     return value
+
+
+def _install(m: Machine, discovery: Discovery, facts: Facts, result: Run) -> None:
+    """What start-up does with the option before any layer exists."""
+    for module_name, name in discovery.installers(facts.field) if facts.field else []:
+        module = discovery.world.module(module_name)
+        if module is None or result.refused is not None:
+            continue
+        function = m.global_name(module, name)
+        node = getattr(bare(function), "node", None)
+        args = [facts.options_object(m) for _ in node.args.args] if node is not None else []
+        _attempt(m, result, "start", function, args, {})
 
 
 def result_module(function: Any) -> str:

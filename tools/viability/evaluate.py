@@ -147,6 +147,8 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
     b, tb = deep(right)
     both = ta | tb | m.held_by(bare(right))
     result = _compare(m, op, a, b)
+    if Kind.OPTION in both.kinds:
+        m.consulted.append(m.site(frame, node, "compare"))
     if both.decisive and isinstance(result, bool):
         # A literal list (or a declared constant) that the scenario is tested against is what decides.
         for side in (strip(right)[1], strip(left)[1]):
@@ -362,7 +364,8 @@ def _sequence(m: Machine, node: ast.Tuple | ast.List | ast.Set, frame: Frame) ->
 
 def _marked(m: Machine, node: ast.expr, frame: Frame, items: Any) -> Any:
     """A literal of plain numbers or strings remembers where it stands: lists of architectures do the deciding."""
-    if items and all(isinstance(bare(item), (int, str)) for item in items):
+    literal = all(isinstance(element, ast.Constant) for element in getattr(node, "elts", ()))
+    if items and literal and all(isinstance(bare(item), (int, str)) for item in items):
         return Tainted(items, Taint(frozenset(), (m.site(frame, node, "list"),)))
     return items
 
@@ -509,7 +512,9 @@ def _joined(m: Machine, node: ast.JoinedStr, frame: Frame) -> Any:
             value, t = strip(evaluate(m, part.value, frame))
             depends = depends | t
             value = plain(value)
-            if isinstance(value, SCALARS) and part.format_spec is None and part.conversion in (-1, 115):
+            if isinstance(value, (tuple, list)):
+                value = str(deep(value)[0]) if not _has_unknown(deep(value)[0]) else value
+            if isinstance(value, SCALARS) and part.format_spec is None and part.conversion in (-1, 114, 115):
                 text += str(value)
             else:
                 known = False

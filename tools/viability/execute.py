@@ -69,6 +69,8 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
     value = evaluate(m, node.test, frame)
     decided, depends = truth(m, value)
     site = m.site(frame, node.test, "guard")
+    if Kind.OPTION in depends.kinds:
+        m.consulted.append(site)
     if decided is None:
         _undecided(m, node, frame, bare(value), depends, site)
         return
@@ -81,12 +83,8 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
     if taken:
         with m.under(frame, condition):
             run(m, taken, frame)
-    if other and leaves(other) and not _tests_nothing(depends):
+    if other and leaves(other):
         m.assume(frame, Condition(depends, site))
-
-
-def _tests_nothing(depends: Taint) -> bool:
-    return not depends.kinds
 
 
 def note_gate(m: Machine, site: Any, depends: Taint, *, passed: bool) -> None:

@@ -4,6 +4,7 @@ through which the interpreter asks for them."""
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ MODULE_METHODS = frozenset(
     "register_parameter register_buffer to eval train parameters named_parameters modules named_modules "
     "state_dict apply cuda half float requires_grad_ add_module extra_repr".split()
 )
+PARALLEL = re.compile(r"_rank$|(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$")
+ALONE = {"rank": 0, "size": 1}
+"""Places in a group of one, the default where the scenario does not say otherwise."""
 STANDARD = frozenset(sys.stdlib_module_names)
 
 
@@ -90,6 +94,7 @@ class Facts:
             constants["torch.__version__"] = Tainted(versions["torch"], of(Kind.DEPENDENCY))
         self.library = Library(constants, versions, frozenset(data["vendor_attributes"]))
         self.frameworks = frozenset(data["frameworks"]) | STANDARD
+        self.fetchers = frozenset(data["fetchers"])
         self.capability = (Tainted(major, arch), Tainted(minor, arch))
         self._calls: dict[str, Any] = {
             "torch.cuda.get_device_capability": self.capability,
@@ -136,8 +141,10 @@ class Facts:
             return self._calls[path]
         root = path.split(".", 1)[0]
         namespace = path.split(".")[2] if path.startswith("torch.ops.") and path.count(".") > 2 else root
+        if root in self.fetchers and frame is not None and node is not None and m.by_option:
+            m.remote.append(m.site(frame, node, "call"))
         if namespace not in self.frameworks and frame is not None and node is not None:
-            by_option = any(Kind.OPTION in c.taint.kinds for c in m.conditions) or any(
+            by_option = m.by_option or any(
                 Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
             )
             m.crossings.append(
@@ -197,7 +204,7 @@ class Facts:
             return Tainted(self.value, of(Kind.OPTION))
         if "_" in name and name in self.options.fields and frame is not None and node is not None:
             return self.option(m, name)
-        return NotImplemented
+        return ALONE.get(name.rpartition("_")[2], NotImplemented) if PARALLEL.search(name) else NotImplemented
 
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """Run a start-up function that fills a module's global from the options."""

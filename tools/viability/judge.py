@@ -114,6 +114,9 @@ def _refused(
         because = Because.VENDOR
     else:
         verdict = Verdict.BLOCKED
+    if run.passages and run.passages[-1].stage == "start" and because is not Because.ARCHITECTURE:
+        # What the engine does to options before this point (aliases, defaults) was not followed.
+        return _unknown(cell, f"start-up does not know the value as it stands ({text})", run, tree, again)
     evidence, hops = _story(refusal, tree)
     row = Row(
         component=cell.component,
@@ -232,6 +235,10 @@ def _passed(cell: Cell, run: Run, again: RunCell, others: list[str], tree: Sourc
             hops,
             [f"runs compiled code that was not read: {names}", *notes],
         )
+    if m.remote:
+        where = m.remote[0]
+        why = f"runs what {where.file}:{where.line} fetches at run time; for which architectures is not in the sources"
+        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
     if not kernels:
         return Judgement(
             Row(**common, verdict=Verdict.UNKNOWN),

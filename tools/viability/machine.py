@@ -121,6 +121,10 @@ class Machine:
     conditional: list[tuple[RaiseRecord, Unknown]] = field(default_factory=list)
     gates: list[GateEvent] = field(default_factory=list)
     crossings: list[Crossing] = field(default_factory=list)
+    remote: list[Site] = field(default_factory=list)
+    """Calls that fetch something from elsewhere when the engine runs."""
+    consulted: list[Site] = field(default_factory=list)
+    """Tests that depend on the option's value."""
     reads: list[Site] = field(default_factory=list)
     selections: list[Site] = field(default_factory=list)
     """Tests against the option's value that came out true."""
@@ -161,6 +165,11 @@ class Machine:
         condition.direct = False
         self.conditions.append(condition)
         frame.flow = frame.flow | Taint(condition.taint.kinds)
+
+    @property
+    def by_option(self) -> bool:
+        """Whether what runs now was chosen by the option's value."""
+        return any(Kind.OPTION in c.taint.kinds for c in self.conditions)
 
     @property
     def uncertain(self) -> bool:
