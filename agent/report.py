@@ -169,7 +169,7 @@ def _row(answer: Answer, group: Sequence[Row], width: int) -> list[Line]:
     place = deciding(row)
     below = ""
     if row.verdict is Verdict.NO_STATIC_OBSTACLE:
-        beside = _path(place, free) if place and not row.conditions else ""
+        beside = path_of(place, free) if place and not row.conditions else ""
         below = f"if {conditions(row)}" if row.conditions else ""
     elif row.verdict is Verdict.BLOCKED and place is not None:
         beside = f"{row.because or 'refused'}{' (first gate: yes)' if surprising(row) else ''}"
@@ -186,11 +186,11 @@ def _row(answer: Answer, group: Sequence[Row], width: int) -> list[Line]:
     if not below:
         return [first]
     room = width - 6
-    path = _path(place, max(room - len(squeeze(below)), room // 2)) if place else ""
+    path = path_of(place, max(room - len(squeeze(below)), room // 2)) if place else ""
     return [first, [("    ", ""), (path, "dim"), ("  ", ""), (shorten(below, room - len(path)), "")]]
 
 
-def _path(place: Evidence, room: int) -> str:
+def path_of(place: Evidence, room: int) -> str:
     """A path cut at its front: the file's name and the line are what is looked for."""
     path = squeeze(where(place))
     return path if len(path) <= room else "…" + path[-(room - 1) :]

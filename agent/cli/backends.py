@@ -86,8 +86,8 @@ def backends(
 
 
 def _draw(rows: Sequence, archs: Sequence[str], packages: dict[str, str], everything: bool) -> None:  # type: ignore[type-arg]
-    from agent.reasons import NAMES, deciding, reason, where
-    from agent.report import STYLES, Line
+    from agent.reasons import NAMES, deciding, reason
+    from agent.report import STYLES, Line, path_of
     from agent.text import shorten, squeeze
     from memory.vocabulary import Verdict
 
@@ -111,9 +111,10 @@ def _draw(rows: Sequence, archs: Sequence[str], packages: dict[str, str], everyt
         room = width() - size - column
         if len(archs) == 1 and room > 12:
             place = deciding(mine[0])
-            blocked = mine[0].verdict is Verdict.BLOCKED and place is not None
-            text = f"{where(place)} " if blocked and place is not None else ""
-            line.append((shorten(text + reason(mine[0]), room), ""))
+            if mine[0].verdict is Verdict.BLOCKED and place is not None:
+                line.append((path_of(place, room), ""))
+            else:
+                line.append((shorten(reason(mine[0]), room), ""))
         lines.append(line)
     if hidden:
         number = hidden[Verdict.NOT_APPLICABLE]
