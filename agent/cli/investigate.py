@@ -95,9 +95,9 @@ def investigate(
         },
         say=progress,
     )
-    progress(f"{concluded.exit_reason} after {took():.1f} s: {concluded.summary}")
     if concluded.answer is None:
         raise CommandError(concluded.summary, concluded.exit_code)
+    progress(f"{concluded.exit_reason} after {took():.1f} s: {concluded.summary}")
     if as_json:
         emit(concluded.answer.model_dump(mode="json"))
     else:
