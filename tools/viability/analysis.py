@@ -11,9 +11,10 @@ from memory.vocabulary import HypothesisState, Row, Verdict
 from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
 from tools.viability.discover import Discovery, Layer
-from tools.viability.drive import Run, run_layer
+from tools.viability.drive import Run, run_layer, run_options, run_registered
 from tools.viability.facts import Facts, absent_modules, assumed_modules
-from tools.viability.judge import Cell, Judgement, judge
+from tools.viability.judge import Cell, Judgement, RunCell, judge
+from tools.viability.machine import Machine
 from tools.viability.modules import World
 from tools.viability.profile import profile, scenarios
 from tools.viability.values import Kind, Tainted, of
@@ -66,17 +67,41 @@ class Analysis:
         if declared is None:
             known = ", ".join(value.value for value in option.values)
             return self._silent(cell, f"{option.flag} does not accept {cell.backend!r}; it accepts {known}")
-        layer = self._layer_of(option, scenario)
-        if layer is None:
+        others = [value.value for value in option.values]
+
+        def options(backend: str, arch: tuple[int, int]) -> Run:
+            return self._remember("options", option, backend, arch, scenario, run_options)
+
+        checked = options(cell.backend, cell.arch)
+        if checked.refused is not None:
+            judged = judge(cell, checked, options, others, list(CONTRASTS), self.tree)
+            if judged.row.verdict is Verdict.BLOCKED:
+                return judged
+        way = self._way(option, scenario)
+        if way is None:
             return self._silent(
                 cell, f"no layer was found that reads {option.flag}: the analyser does not fit here"
             )
+        return judge(cell, way(cell.backend, cell.arch), way, others, list(CONTRASTS), self.tree)
 
-        def again(backend: str, arch: tuple[int, int]) -> Run:
-            return self._run(layer, option, backend, arch, scenario)
+    def _way(self, option: Option, scenario: Mapping[str, str]) -> RunCell | None:
+        """How the option's value reaches code: through a table of its own, or through a layer's life."""
+        places = {value.value: self.discovery.registered(value) for value in option.values}
+        if sum(place is not None for place in places.values()) * 2 >= len(places):
 
-        others = [value.value for value in option.values]
-        return judge(cell, again(cell.backend, cell.arch), again, others, list(CONTRASTS), self.tree)
+            def registered(backend: str, arch: tuple[int, int]) -> Run:
+                place = places.get(backend)
+                if place is None:
+                    return Run(Machine(self.world, self._facts(option, backend, arch, scenario)), None)
+                return self._remember(
+                    "table", option, backend, arch, scenario, lambda d, f: run_registered(d, f, place)
+                )
+
+            return registered
+        layer = self._layer_of(option, scenario)
+        if layer is None:
+            return None
+        return lambda backend, arch: self._run(layer, option, backend, arch, scenario)
 
     def _silent(self, cell: Cell, why: str) -> Judgement:
         row = Row(
@@ -108,19 +133,41 @@ class Analysis:
     def _run(
         self, layer: Layer, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
     ) -> Run:
-        key = (layer.root, option.field, backend, arch, tuple(sorted(scenario.items())))
+        quantisation = None if scenario["quantization"] == "none" else scenario["quantization"]
+        checkpoint = scenarios().get(scenario["quantisation"], {}).get("checkpoint", {})
+        return self._remember(
+            layer.root,
+            option,
+            backend,
+            arch,
+            scenario,
+            lambda discovery, facts: run_layer(discovery, facts, layer, quantisation, checkpoint),
+        )
+
+    def _remember(
+        self,
+        way: str,
+        option: Option,
+        backend: str,
+        arch: tuple[int, int],
+        scenario: Mapping[str, str],
+        run: Callable[[Discovery, Facts], Run],
+    ) -> Run:
+        key = (way, option.field, backend, arch, tuple(sorted(scenario.items())))
         if key not in self._runs:
-            facts = Facts(self.world, self.profile, self.discovery.option_table, arch, option.field, backend)
-            quantisation = scenario.get("quantization")
-            if quantisation in (None, "none"):
-                quantisation = None
-            facts.overrides["quantization"] = Tainted(quantisation, of(Kind.QUANTISATION))
-            for name, value in scenario.items():
-                if name in self.discovery.option_table.fields and name != "quantization":
-                    facts.overrides[name] = Tainted(value, of(Kind.PARALLELISM))
-            checkpoint = scenarios().get(scenario["quantisation"], {}).get("checkpoint", {})
-            self._runs[key] = run_layer(self.discovery, facts, layer, quantisation, checkpoint)
+            self._runs[key] = run(self.discovery, self._facts(option, backend, arch, scenario))
         return self._runs[key]
+
+    def _facts(
+        self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
+    ) -> Facts:
+        facts = Facts(self.world, self.profile, self.discovery.option_table, arch, option.field, backend)
+        name = scenario.get("quantization")
+        facts.overrides["quantization"] = Tainted(None if name == "none" else name, of(Kind.QUANTISATION))
+        for key, value in scenario.items():
+            if key in self.discovery.option_table.fields and key != "quantization":
+                facts.overrides[key] = Tainted(value, of(Kind.PARALLELISM))
+        return facts
 
 
 def with_stack(function: Callable[[], Result]) -> Result:

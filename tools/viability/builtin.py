@@ -265,7 +265,8 @@ def _map(m: Machine, args: list[Any], kw: dict[str, Any], frame: Any = None, nod
 
     items, t = elements(m, args[1]) if len(args) == 2 else (None, CLEAN)
     if items is None:
-        return taint(UNKNOWN, t)
+        source = bare(args[-1])
+        return taint(Unknown(fact=source.fact) if isinstance(source, Unknown) else UNKNOWN, t)
     return taint([call(m, args[0], [item], {}, frame, node) for item in items], t)
 
 

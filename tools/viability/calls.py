@@ -235,6 +235,10 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
             given = v.supply(name)
             if given is not NotImplemented:
                 return given
+        if v.cls is not None:
+            found, owner = class_attribute(m, v.cls, name)
+            if found is not NOT_BOUND and owner is not None:
+                return _bind(m, found, v, owner, frame, node)
         return _by_name(m, name, frame, node, Unknown(fact=f"{v.name}.{name}"))
     if isinstance(v, Unknown):
         if v.runtime and name in ("device", "is_cuda"):
@@ -476,8 +480,7 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
             return taint(UNKNOWN, both)
     if isinstance(v, External):
         return v
-    runtime = isinstance(v, Unknown) and v.runtime
-    return taint(RUNTIME if runtime else UNKNOWN, both)
+    return taint(Unknown(fact=v.fact, runtime=v.runtime) if isinstance(v, Unknown) else UNKNOWN, both)
 
 
 def _launcher(m: Machine, kernel: Function, frame: Frame, node: Any) -> Any:
@@ -704,10 +707,6 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
         value: Any = None
     except Leave as leave:
         value = leave.value
-        conditions = CLEAN
-        for condition in m.conditions[inner.base :]:
-            conditions = conditions | condition.taint
-        value = taint(value, Taint(conditions.kinds - {Kind.UNKNOWN}, conditions.sites))
     except Raised as error:
         if not inner.pending or (error.record is not None and error.record.proven):
             raise
@@ -748,7 +747,9 @@ def _note_crossing(
 
         named = original(f)
         m.crossings.append(
-            Crossing(f"{named.module.name}.{named.name}", frame.module.file, site, by_option, True)
+            Crossing(
+                f"{named.module.name}.{named.name}", frame.module.file, site, by_option, True, not m.uncertain
+            )
         )
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from tools.engines.options import Option
+from tools.engines.options import DeclaredValue, Option
 from tools.viability.facts import OptionTable
 from tools.viability.modules import Module, World
 from tools.viability.profile import Profile
@@ -42,6 +42,7 @@ class Discovery:
         self.options = options
         self._given: dict[str, frozenset[str]] = {}
         self._installers: dict[str, list[tuple[str, str]]] = {}
+        self._validators: dict[str, list[tuple[str, str | None, str]]] = {}
 
     @cached_property
     def texts(self) -> dict[str, bytes]:
@@ -188,6 +189,21 @@ class Discovery:
                 return module.name, name
         return None
 
+    def registered(self, value: DeclaredValue) -> tuple[str, str] | None:
+        """``(module, definition)`` that a decorator enters into a table under the option's value."""
+        for site in value.also:
+            module = self.world.module(self.world.dotted(site.file))
+            for statement in module.tree.body if module is not None else []:
+                if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and any(
+                    isinstance(decorator, ast.Call)
+                    and decorator.lineno <= site.line <= (decorator.end_lineno or 0)
+                    and any(isinstance(a, ast.Constant) and a.value == value.value for a in decorator.args)
+                    for decorator in statement.decorator_list
+                ):
+                    assert module is not None
+                    return module.name, statement.name
+        return None
+
     def installers(self, field: str) -> list[tuple[str, str]]:
         """Start-up functions that hand the option's value to an object of the running engine."""
         if field not in self._installers:
@@ -197,6 +213,49 @@ class Discovery:
                 if owner is None and _installs(function, field)
             ]
         return self._installers[field]
+
+    def validators(self, field: str) -> list[tuple[str, str | None, str]]:
+        """``(module, class or None, function)`` that always look at an option while options are settled.
+
+        Methods of the options class that its ``__post_init__`` calls, and functions beside the options that
+        a decorator of the same package registers; each takes the options object and nothing it cannot do without.
+        """
+        if field not in self._validators:
+            self._validators[field] = [
+                (module.name, owner.name if owner else None, function.name)
+                for module, function, owner in self.readers(field)
+                if (self._settles(module, owner, function) if owner else self._registered(module, function))
+            ]
+        return self._validators[field]
+
+    def _settles(self, module: Module, owner: ast.ClassDef, function: ast.FunctionDef) -> bool:
+        fields = self.option_table.fields
+        declared = {
+            part.target.id
+            for part in owner.body
+            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+        }
+        if len(declared & set(fields)) < 20 or len(function.args.args) != 1 or function.decorator_list:
+            return False
+        settle = next(
+            (
+                part
+                for part in owner.body
+                if isinstance(part, ast.FunctionDef) and part.name == "__post_init__"
+            ),
+            None,
+        )
+        return settle is not None and _calls(settle, function.name)
+
+    def _registered(self, module: Module, function: ast.FunctionDef) -> bool:
+        folder = module.file.rpartition("/")[0]
+        homes = {option.evidence.file.rpartition("/")[0] for option in self.options}
+        beside = any(home.startswith(folder) and folder.count("/") >= 2 for home in homes)
+        return (
+            beside
+            and len(function.args.args) == 1
+            and any(isinstance(decorator, ast.Name) for decorator in function.decorator_list)
+        )
 
     # -- readers ----------------------------------------------------------------------------------
 

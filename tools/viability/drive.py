@@ -9,7 +9,7 @@ from typing import Any
 from tools.viability.calls import call, class_attribute, get_attribute
 from tools.viability.discover import Discovery, Layer
 from tools.viability.facts import Facts
-from tools.viability.machine import NOT_BOUND, BudgetError, Frame, Machine, RaiseRecord
+from tools.viability.machine import NOT_BOUND, BudgetError, Condition, Frame, Machine, RaiseRecord
 from tools.viability.values import (
     RUNTIME,
     UNKNOWN,
@@ -20,8 +20,11 @@ from tools.viability.values import (
     Kind,
     Open,
     Raised,
+    Site,
+    Taint,
     Tainted,
     Tensor,
+    Union,
     bare,
     of,
     strip,
@@ -87,6 +90,103 @@ def run_layer(
     except RecursionError:
         result.problem = "the interpreter ran out of stack"
     return result
+
+
+def run_options(discovery: Discovery, facts: Facts) -> Run:
+    """The checks that the engine makes of its options before it starts, each on its own.
+
+    One that takes too many steps is passed over: it says nothing either way.
+    """
+    result = Run(Machine(discovery.world, facts), None)
+    for module_name, owner, name in discovery.validators(facts.field) if facts.field else []:
+        module = discovery.world.module(module_name)
+        if module is None:
+            continue
+        m = Machine(discovery.world, facts, limit=VALIDATOR_STEPS)
+        here = Run(m, None)
+        options = facts.options_object(m)
+        try:
+            if owner is None:
+                _attempt(m, here, "options", m.global_name(module, name), [options], {})
+            else:
+                cls = bare(m.global_name(module, owner))
+                if isinstance(cls, ClassValue):
+                    options.cls = cls
+                    _attempt(m, here, "options", Bound(class_attribute(m, cls, name)[0], options), [], {})
+        except (BudgetError, RecursionError) as error:
+            result.machine.misfits.append(f"{module.file}:{name}: {error}")
+            continue
+        if here.refused is not None and here.refused.proven:
+            return here
+        result.machine.gates.extend(m.gates)
+        result.passages.extend(here.passages[:1])
+    return result
+
+
+VALIDATOR_STEPS = 60_000
+
+
+def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -> Run:
+    """Make what a table holds under the option's value, and call what its base class says it is for."""
+    m = Machine(discovery.world, facts)
+    result = Run(m, None, chosen=f"{place[0]}.{place[1]}")
+    module = discovery.world.module(place[0])
+    if module is None:
+        return result
+    maker = m.global_name(module, place[1])
+    site = Site(module.file, getattr(getattr(bare(maker), "node", None), "lineno", 1), "call")
+    m.consulted.append(site)
+    frame = Frame(module, {})
+    chosen = Condition(Taint(frozenset({Kind.OPTION})), site, direct=False)
+    try:
+        with m.under(frame, chosen):
+            made = _attempt(m, result, "create", maker, [Open("runner")], {})
+        if result.refused is None:
+            _use(m, result, made, frame, chosen)
+    except BudgetError as error:
+        result.problem = str(error)
+    except RecursionError:
+        result.problem = "the interpreter ran out of stack"
+    return result
+
+
+def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) -> None:
+    """Each alternative's entry points; refused only if every alternative is."""
+    value = bare(made)
+    options = [bare(option) for option in value.options] if isinstance(value, Union) else [value]
+    ends: list[list[Passage]] = []
+    for option in options:
+        if not isinstance(option, Instance):
+            continue
+        here = Run(m, None)
+        for name in entry_points(m, option.cls):
+            found, _ = class_attribute(m, option.cls, name)
+            arguments = _arguments(m, option.cls, name, None)
+            if here.refused is None:
+                with m.under(frame, chosen):
+                    _attempt(m, here, name, Bound(found, option), [], arguments)
+        ends.append(here.passages)
+    passed = [end for end in ends if not any(passage.raised for passage in end)]
+    result.passages.extend((passed or ends or [[]])[0])
+
+
+def entry_points(m: Machine, cls: ClassValue) -> list[str]:
+    """Methods that the inherited ``forward`` hands on to, else ``forward`` itself."""
+    found, owner = class_attribute(m, cls, "forward")
+    node = getattr(bare(found), "node", None)
+    if node is None or owner is None:
+        return []
+    called = [
+        part.func.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and isinstance(part.func.value, ast.Name)
+        and part.func.value.id == "self"
+        and part.func.attr.startswith("forward")
+    ]
+    own = [name for name in dict.fromkeys(called) if class_attribute(m, cls, name)[1] is not owner]
+    return own or ["forward"]
 
 
 def _attempt(

@@ -182,7 +182,7 @@ def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
         return options[0] if all(o is options[0] for o in options) else UNKNOWN
     if isinstance(a, CONCRETE) and isinstance(b, CONCRETE):
         if _has_unknown(a) or _has_unknown(b):
-            return UNKNOWN
+            return _unknown_test(op, _one_fact(a), _one_fact(b))
         try:
             return bool(function(a, b))
         except TypeError:
@@ -218,6 +218,15 @@ def _unknown_test(op: ast.cmpop, a: Any, b: Any) -> Unknown:
     ):
         return Unknown(b.fact, (b.fact, flipped.get(name, name), a), runtime)
     return RUNTIME if runtime else UNKNOWN
+
+
+def _one_fact(value: Any) -> Any:
+    """Parts of one fact, such as the numbers of a version, as that fact."""
+    if not isinstance(value, (tuple, list)) or not _has_unknown(value):
+        return value
+    facts = {item.fact for item in value if isinstance(item, Unknown)}
+    fact = facts.pop() if len(facts) == 1 else None
+    return Unknown(fact=fact.removesuffix(".split()") if fact else None)
 
 
 def _has_unknown(value: Any) -> bool:

@@ -153,7 +153,7 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
     frame.locals = start
     if not ends:
         if len(frame.pending) > exits:
-            raise Leave("return", _pop_pending(frame))
+            raise Leave("return", _pop_pending(frame, exits))
         assert raised is not None
         raise raised
     joined = ends[0]
@@ -171,11 +171,12 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
         m.assume(frame, Condition(condition.taint, condition.site))
 
 
-def _pop_pending(frame: Frame) -> Any:
-    value = frame.pending[0]
-    for other in frame.pending[1:]:
+def _pop_pending(frame: Frame, since: int = 0) -> Any:
+    """The join of the values returned on sides that may have been taken."""
+    value, *others = frame.pending[since:]
+    for other in others:
         value = merge(value, other)
-    frame.pending.clear()
+    del frame.pending[since:]
     return value
 
 
@@ -399,6 +400,8 @@ def _unpack(m: Machine, targets: list[ast.expr], value: Any, frame: Frame) -> No
         for target in targets:
             # An operator that gives several things gives several tensors.
             blank = Tensor(dtype=UNKNOWN) if isinstance(inner, Tensor) else RUNTIME if runtime else UNKNOWN
+            if isinstance(inner, Unknown) and inner.fact:
+                blank = Unknown(fact=inner.fact, runtime=inner.runtime)
             assign(m, target, taint(blank, depends), frame)
         return
     if star is not None:
@@ -498,7 +501,11 @@ def _return(m: Machine, node: ast.Return, frame: Frame) -> None:
     value = evaluate(m, node.value, frame) if node.value is not None else None
     if isinstance(node.value, ast.Constant) and type(node.value.value) is int:
         value = Tainted(value, Taint(frozenset(), (m.site(frame, node, "declared"),)))
-    raise Leave("return", value)
+    # That this value is returned, and not another, depends on every test passed so far.
+    why = CLEAN
+    for condition in m.conditions[frame.base :]:
+        why = why | condition.taint
+    raise Leave("return", taint(value, Taint(why.kinds - {Kind.UNKNOWN}, why.sites)))
 
 
 def _scope(m: Machine, node: ast.Global, frame: Frame) -> None:

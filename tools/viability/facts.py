@@ -94,6 +94,7 @@ class Facts:
             constants["torch.__version__"] = Tainted(versions["torch"], of(Kind.DEPENDENCY))
         self.library = Library(constants, versions, frozenset(data["vendor_attributes"]))
         self.frameworks = frozenset(data["frameworks"]) | STANDARD
+        self.compute = frozenset(data["compute"])
         self.fetchers = frozenset(data["fetchers"])
         self.capability = (Tainted(major, arch), Tainted(minor, arch))
         self._calls: dict[str, Any] = {
@@ -143,12 +144,21 @@ class Facts:
         namespace = path.split(".")[2] if path.startswith("torch.ops.") and path.count(".") > 2 else root
         if root in self.fetchers and frame is not None and node is not None and m.by_option:
             m.remote.append(m.site(frame, node, "call"))
+        if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
+            m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
         if namespace not in self.frameworks and frame is not None and node is not None:
             by_option = m.by_option or any(
                 Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
             )
             m.crossings.append(
-                Crossing(path, frame.module.file, m.site(frame, node, "call"), by_option, readable=False)
+                Crossing(
+                    path,
+                    frame.module.file,
+                    m.site(frame, node, "call"),
+                    by_option,
+                    False,
+                    self.world.certain(root) or not m.uncertain,
+                )
             )
         return self.library.call(m, path, args, kwargs, frame, node)
 

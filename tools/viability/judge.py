@@ -25,6 +25,7 @@ BECAUSE = {
     Kind.PARALLELISM: Because.PARALLELISM,
     Kind.DEPENDENCY: Because.DEPENDENCY,
     Kind.OPTION: Because.OPTION,
+    Kind.VARIABLE: Because.OPTION,
 }
 CLAIMS = ("list", "declared", "compare", "guard")
 
@@ -227,14 +228,22 @@ def _passed(cell: Cell, run: Run, again: RunCell, others: list[str], tree: Sourc
             hops,
             [f"the same code runs for {', '.join(sorted(twins))}: the value is not consulted", *notes],
         )
-    closed = [crossing for crossing in m.crossings if crossing.by_option and not crossing.readable]
-    if closed and not any(crossing.by_option and crossing.readable for crossing in m.crossings):
+    # A compiled package whose version the code checks stands or falls with that check.
+    covered = {unknown.test[0].split(".", 1)[0] for _, unknown in m.conditional if unknown.test}
+    shared = _shared(cell, run, again, others)
+    closed = [
+        crossing
+        for crossing in m.crossings
+        if crossing.by_option
+        and not crossing.readable
+        and crossing.certain
+        and crossing.name.split(".", 1)[0] not in covered
+        and crossing.name not in shared
+    ]
+    if closed:
         names = ", ".join(dict.fromkeys(crossing.name for crossing in closed))
-        return Judgement(
-            Row(**common, verdict=Verdict.UNKNOWN),
-            hops,
-            [f"runs compiled code that was not read: {names}", *notes],
-        )
+        row = Row(**common, verdict=Verdict.UNKNOWN)
+        return Judgement(row, hops, [f"runs compiled code that was not read: {names}", *notes])
     if m.remote:
         where = m.remote[0]
         why = f"runs what {where.file}:{where.line} fetches at run time; for which architectures is not in the sources"
@@ -246,6 +255,16 @@ def _passed(cell: Cell, run: Run, again: RunCell, others: list[str], tree: Sourc
             ["no kernel call was reached: the way was not followed to its end", *notes],
         )
     return Judgement(Row(**common, verdict=Verdict.NO_STATIC_OBSTACLE), hops, notes)
+
+
+def _shared(cell: Cell, run: Run, again: RunCell, others: list[str]) -> set[str]:
+    """Compiled calls that every value of the option makes: they do not tell one backend from another."""
+    names = {crossing.name for crossing in run.machine.crossings if not crossing.readable}
+    for other in others:
+        there = again(other, cell.arch)
+        if names and other != cell.backend and there.refused is None and there.problem is None:
+            names &= {crossing.name for crossing in there.machine.crossings}
+    return names if len(others) > 1 else set()
 
 
 def kernel_calls(run: Run) -> tuple[str, ...]:
@@ -286,6 +305,7 @@ AUTOMATIC = ("auto", "none", "default")
 def _conditions(run: Run) -> tuple[Condition, ...]:
     """Facts that a refusal on the way depends on and that the scenario leaves open."""
     found: dict[tuple[str, str, str], Condition] = {}
+    called = {crossing.name.split(".", 1)[0] for crossing in run.machine.crossings if not crossing.readable}
     for record, unknown in run.machine.conditional:
         if unknown.test is None:
             continue
@@ -293,7 +313,7 @@ def _conditions(run: Run) -> tuple[Condition, ...]:
         root = fact.split(".", 1)[0].split("(", 1)[0]
         if root in run.machine.facts.frameworks or not _plain(value) or "." not in fact:
             continue
-        if any(Kind.UNKNOWN in c.taint.kinds for c in record.conditions):
+        if any(Kind.UNKNOWN in c.taint.kinds for c in record.conditions) and root not in called:
             continue
         found[fact, op, repr(value)] = Condition(fact=fact, op=op, value=value)  # type: ignore[arg-type]
     return tuple(found.values())

@@ -274,7 +274,7 @@ def _replace(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 
 
 def _getenv(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    return args[1] if len(args) > 1 else kw.get("default")
+    return taint(args[1] if len(args) > 1 else kw.get("default"), of(Kind.VARIABLE))
 
 
 def _version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:

@@ -29,7 +29,7 @@ from tools.viability.values import (
     taint,
 )
 
-STEP_LIMIT = 400_000
+STEP_LIMIT = 250_000
 DEPTH_LIMIT = 70
 
 
@@ -101,6 +101,8 @@ class Crossing:
     site: Site
     by_option: bool
     readable: bool
+    certain: bool = True
+    """Nothing on the path to the call was unknown."""
 
 
 @dataclass
@@ -110,6 +112,7 @@ class Machine:
     world: World
     facts: Any
     """The scenario: see :class:`tools.viability.library.Facts`."""
+    limit: int = STEP_LIMIT
     steps: int = 0
     globals: dict[tuple[str, str], Any] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
@@ -141,8 +144,8 @@ class Machine:
 
     def step(self) -> None:
         self.steps += 1
-        if self.steps > STEP_LIMIT:
-            raise BudgetError(f"more than {STEP_LIMIT} steps")
+        if self.steps > self.limit:
+            raise BudgetError(f"more than {self.limit} steps")
 
     def site(self, frame: Frame, node: ast.AST, role: str) -> Site:
         line = getattr(node, "lineno", 1)

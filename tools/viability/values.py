@@ -28,6 +28,8 @@ class Kind(StrEnum):
     VENDOR = "vendor"
     PARALLELISM = "parallelism"
     DEPENDENCY = "dependency"
+    VARIABLE = "variable"
+    """An environment variable, which the scenario leaves unset."""
     SOFT = "soft"
     """A nominal stand-in (a tensor dimension): may choose a path, never a refusal."""
     UNKNOWN = "unknown"
@@ -158,6 +160,8 @@ class Open:
     name: str
     attrs: dict[str, Any] = field(default_factory=dict)
     supply: Callable[[str], Any] | None = None
+    cls: ClassValue | None = None
+    """Where known, the class whose methods it has."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
