@@ -54,7 +54,7 @@ def conclusion(
         environment=EnvironmentSummary(packages=understood.packages, name=environment or None),
         backends=tuple(rows),
         recommendation=recommendation,
-        not_run=tuple(_not_run(understood, recommendation, rows, undecided)),
+        not_run=tuple(_not_run(understood, recommendation, rows, undecided, opened.investigation)),
         transcript=opened.investigation,
     )
     if hopeless:
@@ -89,6 +89,7 @@ def _not_run(
     recommendation: Recommendation | None,
     rows: Sequence[Row],
     undecided: Sequence[str],
+    transcript: str,
 ) -> list[NotRun]:
     target = understood.target
     steps = []
@@ -97,11 +98,7 @@ def _not_run(
     refused = [row for row in rows if row.verdict is Verdict.BLOCKED]
     surprising = [row for row in refused if row.first_gate and row.first_gate.verdict is not row.verdict]
     for row in (surprising or refused)[:1]:
-        explain = ["agent", "explain", row.component, row.backend, "--arch", row.arch]
-        if understood.environment:
-            explain += ["-e", understood.environment]
-        if target.quantisation:
-            explain += ["--quantisation", target.quantisation]
+        explain = ["agent", "explain", row.component, row.backend, "--transcript", transcript]
         steps.append(
             NotRun(
                 level=Level.STATIC,

@@ -130,7 +130,7 @@ def _chosen_rows(answer: Answer, width: int, room: int) -> list[Line]:
         more = [*shown, group]
         counts_now = _counts(answer, [row for one in more for row in one])
         if sum(len(_row(answer, one, width)) for one in more) + len(counts_now) > room:
-            break
+            continue
         shown, counts = more, counts_now
     shown.sort(key=lambda group: (_component_at(answer, group[0]), _rank(answer, group[0]) or 0))
     lines = [line for group in shown for line in _row(answer, group, width)]
@@ -142,7 +142,8 @@ def _everything(answer: Answer, width: int) -> list[Line]:
         answer.backends,
         key=lambda row: (_component_at(answer, row), 9 if (rank := _rank(answer, row)) is None else rank),
     )
-    return [line for row in rows for line in _row(answer, [row], width)]
+    lines = [line for row in rows for line in _row(answer, [row], width)]
+    return [*lines, [(f"Every line of evidence: agent report {answer.transcript} --markdown", "dim")]]
 
 
 def _component_at(answer: Answer, row: Row) -> int:
@@ -186,7 +187,7 @@ def _row(answer: Answer, group: Sequence[Row], width: int) -> list[Line]:
     if not below:
         return [first]
     room = width - 6
-    path = path_of(place, max(room - len(squeeze(below)), room // 2)) if place else ""
+    path = path_of(place, max(room - len(squeeze(below)), 30)) if place else ""
     return [first, [("    ", ""), (path, "dim"), ("  ", ""), (shorten(below, room - len(path)), "")]]
 
 
@@ -205,9 +206,11 @@ def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
         lines.append(f"{number} of other vendors, for other models or not reached under this scenario")
     if number := by_verdict[Verdict.UNKNOWN]:
         lines.append(f"{number} unknown, the source read does not decide: {_named(answer, rest)}")
-    others = [f"{by_verdict[verdict]} {NAMES[verdict]}" for verdict in _SAID if by_verdict[verdict]]
-    if others:
-        lines.append(f"{sum(by_verdict[verdict] for verdict in _SAID)} more ({', '.join(others)}): --all")
+    more = "All rows"
+    if number := sum(by_verdict[verdict] for verdict in _SAID):
+        against = [f"{by_verdict[one]} {NAMES[one]}" for one in _SAID[1:] if by_verdict[one]]
+        more = f"{number} more" + (f" ({', '.join(against)})" if against else "")
+    lines.append(f"{more}: agent report {answer.transcript} --all")
     return lines
 
 
@@ -245,11 +248,12 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
         lines += [[(text, "")] for text in _wrap(f"Not tested: {what}", width, 9 if everything else 2)]
     following = [step for step in answer.not_run if step.command and not _is_launch(answer, step)]
     for step in following if everything else following[:1]:
-        lines.append([(shorten(f"Next, {step.what}:", width), "")])
-        lines += [[(text, "bold")] for text in command_lines(step.command or "", width)]
-    lines.append(
-        [(shorten(f"Transcript {answer.transcript}: agent report {answer.transcript} --all", width), "dim")]
-    )
+        command = squeeze(step.command or "")
+        if len(command) + len("Next: ") <= width and not everything:
+            lines.append([("Next: ", ""), (command, "bold")])
+        else:
+            lines.append([(shorten(f"Next, {step.what}:", width), "")])
+            lines += [[(text, "bold")] for text in command_lines(command, width)]
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -22,6 +23,41 @@ from agent.cli.common import (
 from memory.home import Home
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What an investigation judged under, from its transcript."""
+
+    environment: str | None = None
+    arch: str | None = None
+    engine: str | None = None
+    quantisation: str | None = None
+    model_classes: tuple[str, ...] = ()
+    scenario: dict[str, str] = field(default_factory=dict)
+
+
+def _investigated(home: Home, name: str) -> Earlier:
+    from agent.cli.transcripts import find_transcript
+    from transcripts.reader import read_raw
+
+    path = find_transcript(home, name, last=False)
+    scenario: dict[str, str] = {}
+    for event in read_raw(path):
+        data = event["data"]
+        if data["kind"] == "opened":
+            scenario = data["options"].get("scenario", {})
+        if data["kind"] == "understood":
+            target = data["target"]
+            return Earlier(
+                environment=data["environment"],
+                arch=target["arch"],
+                engine=target["engine"],
+                quantisation=target["quantisation"],
+                model_classes=tuple(target["model_classes"]),
+                scenario=scenario,
+            )
+    raise CommandError(f"{path.stem} ended before it had an environment to judge in")
+
+
 @click.command()
 @click.argument("component")
 @click.argument("backend")
@@ -30,6 +66,9 @@ from memory.home import Home
 @click.option("--arch", metavar="ARCH", help="Architecture or GPU.")
 @click.option("--quantisation", metavar="NAME", help="Of the model, e.g. nvfp4: part of the scenario.")
 @click.option("--model", metavar="NAME", help="Whose classes' rules count.")
+@click.option(
+    "--transcript", metavar="ID", help="Judge as that investigation did, where no option says else."
+)
 @engine_option
 @scenario_option
 @json_option
@@ -42,6 +81,7 @@ def explain(
     arch: str | None,
     quantisation: str | None,
     model: str | None,
+    transcript: str | None,
     engine: str | None,
     scenario: tuple[str, ...],
     as_json: bool,
@@ -52,6 +92,7 @@ def explain(
     Examples:
       agent explain moe_runner flashinfer_trtllm --arch sm120 --quantisation nvfp4
       agent explain fp4_gemm flashinfer_cudnn --arch sm120 -p sglang==0.5.9 -p flashinfer-python==0.6.5
+      agent explain moe_runner flashinfer_trtllm --transcript 20260307-3f9a1c
       agent explain attention triton --arch h200 --json
     """
     progress("looking up the environment")
@@ -61,11 +102,14 @@ def explain(
 
     home = Home.default()
     facts = scenario_of(scenario)
-    wanted = architectures(home, [arch] if arch else [])[0]
-    named = engine or DEFAULT_ENGINE
-    found = environment_of(
-        home, environment, requirements_of(packages, positional), parse_architecture(wanted), engine
-    )
+    requirements = requirements_of(packages, positional)
+    earlier = _investigated(home, transcript) if transcript else Earlier()
+    named = engine or earlier.engine or DEFAULT_ENGINE
+    quantisation = quantisation or earlier.quantisation
+    wanted = architectures(home, [one for one in (arch or earlier.arch,) if one])[0]
+    if environment is None and not requirements:
+        environment = earlier.environment
+    found = environment_of(home, environment, requirements, parse_architecture(wanted), engine)
     option = options_of(found, named, [component], quantisation)[0]
     values = [value.value for value in option.values]
     if backend not in values:
@@ -77,8 +121,8 @@ def explain(
         named,
         [(component, backend, wanted)],
         quantisation=quantisation,
-        scenario=facts,
-        model_classes=model_classes(home, found, named, model),
+        scenario={**earlier.scenario, **facts},
+        model_classes=model_classes(home, found, named, model) if model else earlier.model_classes,
     )[0]
     if as_json:
         emit(trace.model_dump(mode="json"))
