@@ -127,7 +127,7 @@ class Investigation:
     def _run(self, group: Sequence[Call]) -> None:
         """Calls that run together: all announced, then run, then their results in the same order."""
         numbered = [self._announce(call) for call in group]
-        for result in self.executor.run(numbered):
+        for _, result in zip(numbered, self.executor.run(numbered), strict=True):
             if result.note is not None:
                 self.record(result.note)
             self.record(result.returned)

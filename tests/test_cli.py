@@ -300,6 +300,13 @@ def test_an_investigation_from_question_to_reading_it_again(tmp_path: Path, engi
     page = agent("transcripts", "show", name, "--from", "2", "--events", "3", home=home)
     assert [line.split()[0] for line in page.stdout.splitlines()] == ["2", "3", "4"]
 
+    chain = agent("explain", "fp4_gemm", "cedar", "--transcript", name[:-1], "--json", home=home)
+    (row,) = (
+        row for row in answer["backends"] if (row["component"], row["backend"]) == ("fp4_gemm", "cedar")
+    )
+    assert json.loads(chain.stdout)["row"]["verdict"] == row["verdict"]
+    assert json.loads(chain.stdout)["row"]["arch"] == "sm120"
+
     known = json.loads(agent("findings", "list", "--json", home=home).stdout)["findings"]
     found = [event for event in events if event["data"]["kind"] == "found"]
     assert len(known) == len(found)
