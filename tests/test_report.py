@@ -187,6 +187,7 @@ def test_foreign_text_cannot_drive_a_terminal_or_become_markup() -> None:
     ]
     table = [line for line in document.split("\n") if line.startswith("| `")]
     assert len(table) == 1
+    assert len(re.findall(r"(?<!\\)\|", table[0])) == 6, "a bar in foreign text makes no cell"
 
 
 def test_safe_spells_out_what_cannot_be_seen() -> None:
