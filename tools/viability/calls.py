@@ -44,6 +44,7 @@ from tools.viability.values import (
     taint,
 )
 
+RECURSION, RECURSION_UNSURE = 16, 2
 RECORDS = ("NamedTuple", "Struct", "BaseModel")
 
 
@@ -644,6 +645,10 @@ def call_function(
     )
     inner.flow = CLEAN
     inner.base = len(m.conditions)
+    again = m.active.get(id(f.node), 0)
+    if again >= (RECURSION_UNSURE if m.uncertain else RECURSION):
+        return UNKNOWN  # a walk over something that is not known has no end
+    m.active[id(f.node)] = again + 1
     bind_arguments(m, f, args, kwargs, inner)
     m.stack.append(site)
     try:
@@ -656,6 +661,7 @@ def call_function(
             return UNKNOWN
         raise
     finally:
+        m.active[id(f.node)] = again
         m.stack.pop()
         del m.conditions[inner.base :]
 

@@ -197,7 +197,9 @@ class Discovery:
                 if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and any(
                     isinstance(decorator, ast.Call)
                     and decorator.lineno <= site.line <= (decorator.end_lineno or 0)
-                    and any(isinstance(a, ast.Constant) and a.value == value.value for a in decorator.args)
+                    and len(decorator.args) == 1
+                    and isinstance(decorator.args[0], ast.Constant)
+                    and decorator.args[0].value == value.value
                     for decorator in statement.decorator_list
                 ):
                     assert module is not None

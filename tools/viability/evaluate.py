@@ -330,13 +330,17 @@ def lookup(m: Machine, name: str, frame: Frame, node: ast.AST) -> Any:
     try:
         return m.global_name(frame.module, name)
     except KeyError:
-        pass
+        missing = name in frame.module.bindings
     from tools.viability.builtin import BUILTINS
 
     if name in BUILTINS:
         return BUILTINS[name]
     if name == "__name__":
         return frame.module.name
+    if missing:
+        # Every statement that would bind it is ruled out: an import that fails, another vendor's branch.
+        site = m.site(frame, node, "raise")
+        raise m.refuse(site, NameError, frame=frame, guard=of(Kind.DEPENDENCY), cause="import", message=name)
     return UNKNOWN
 
 

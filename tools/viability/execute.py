@@ -75,7 +75,7 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
         _undecided(m, node, frame, bare(value), depends, site)
         return
     taken, other = (node.body, node.orelse) if decided else (node.orelse, node.body)
-    if refuses(taken) and not depends.decisive and Kind.SOFT in depends.kinds:
+    if refuses(taken) and Kind.SOFT in depends.kinds:
         taken, other = other, taken  # a nominal size never refuses
     elif depends.decisive and (refuses(node.body) or refuses(node.orelse)):
         note_gate(m, site, depends, passed=not refuses(taken))
@@ -348,7 +348,7 @@ def _assert(m: Machine, node: ast.Assert, frame: Frame) -> None:
         return
     if depends.decisive:
         note_gate(m, site, depends, passed=decided)
-    if decided or (not depends.decisive and Kind.SOFT in depends.kinds):
+    if decided or Kind.SOFT in depends.kinds:
         return
     text = bare(evaluate(m, node.msg, frame)) if node.msg else ""
     raise m.refuse(
@@ -505,7 +505,11 @@ def _return(m: Machine, node: ast.Return, frame: Frame) -> None:
     why = CLEAN
     for condition in m.conditions[frame.base :]:
         why = why | condition.taint
-    raise Leave("return", taint(value, Taint(why.kinds - {Kind.UNKNOWN}, why.sites)))
+    kinds = why.kinds - {Kind.UNKNOWN, Kind.SOFT}
+    own = m.conditions[frame.base :]
+    if own and own[-1].direct and Kind.SOFT in own[-1].taint.kinds:
+        kinds |= {Kind.SOFT}
+    raise Leave("return", taint(value, Taint(kinds, why.sites)))
 
 
 def _scope(m: Machine, node: ast.Global, frame: Frame) -> None:

@@ -142,23 +142,20 @@ class Facts:
             return self._calls[path]
         root = path.split(".", 1)[0]
         namespace = path.split(".")[2] if path.startswith("torch.ops.") and path.count(".") > 2 else root
-        if root in self.fetchers and frame is not None and node is not None and m.by_option:
+        # What the engine itself fetches is a model or its configuration; a library fetches kernels.
+        library = frame is not None and frame.module.name.split(".", 1)[0] != self.profile.root
+        if root in self.fetchers and library and frame is not None and node is not None and m.by_option:
             m.remote.append(m.site(frame, node, "call"))
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
-        if namespace not in self.frameworks and frame is not None and node is not None:
-            by_option = m.by_option or any(
-                Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
-            )
+        works = any(_is_data(value) for value in [*args, *kwargs.values()])
+        ours = namespace in self.frameworks or namespace in self.world.roots
+        if works and not ours and frame is not None and node is not None:
+            # Only what is handed data to work on is a kernel; the rest are questions and set-up.
+            by_option = m.by_option or any(Kind.OPTION in strip(v)[1].kinds for v in [*args, *kwargs.values()])
+            sure = self.world.certain(root) or not m.uncertain
             m.crossings.append(
-                Crossing(
-                    path,
-                    frame.module.file,
-                    m.site(frame, node, "call"),
-                    by_option,
-                    False,
-                    self.world.certain(root) or not m.uncertain,
-                )
+                Crossing(path, frame.module.file, m.site(frame, node, "call"), by_option, False, sure)
             )
         return self.library.call(m, path, args, kwargs, frame, node)
 
@@ -267,6 +264,11 @@ class Facts:
         if f.name.endswith("_rank") and not f.name.startswith("set"):
             return 0
         return NotImplemented
+
+
+def _is_data(value: Any) -> bool:
+    inner = bare(value)
+    return isinstance(inner, Tensor) or (isinstance(inner, Unknown) and inner.runtime)
 
 
 def pinned_versions(tree: SourceTree) -> dict[str, str]:

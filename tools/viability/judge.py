@@ -158,11 +158,10 @@ def _cause(
 
     if Kind.ARCH in refusal.guard.kinds:
         for arch in archs:
-            if (
-                arch != cell.arch
-                and passes(again(cell.backend, arch))
-                and _reached(again(cell.backend, arch), run)
-            ):
+            if arch == cell.arch:
+                continue
+            there = again(cell.backend, arch)
+            if _gets_past(there, refusal) or (passes(there) and _reached(there, run)):
                 return Because.ARCHITECTURE
     for other in others:
         if other != cell.backend and passes(again(other, cell.arch)):
@@ -178,6 +177,12 @@ def _cause(
             if arch != cell.arch and passes(again(cell.backend, arch)):
                 return Because.ARCHITECTURE
     return None
+
+
+def _gets_past(other: Run, refusal: RaiseRecord) -> bool:
+    """The very test that refuses here was passed there."""
+    guards = [site for site in refusal.guard.sites if site.role == "guard"][-1:]
+    return any(gate.passed and gate.site in guards for gate in other.machine.gates)
 
 
 def _reached(other: Run, run: Run) -> bool:

@@ -79,7 +79,7 @@ class RaiseRecord:
     @property
     def proven(self) -> bool:
         """The direct guard looks at a fact of the scenario, and nothing on the path is unknown."""
-        return self.guard.decisive and not any(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
+        return self.guard.decisive and Kind.SOFT not in self.guard.kinds and not any(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
 
 
 @dataclass(slots=True)
@@ -135,6 +135,8 @@ class Machine:
     """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
     held: dict[int, tuple[Any, Taint]] = field(default_factory=dict)
     """Taint of what was put into sets, which cannot hold tainted members."""
+    active: dict[int, int] = field(default_factory=dict)
+    """Calls in progress of each function, by its node's identity."""
     asking: set[tuple[int, str]] = field(default_factory=set)
     registered: set[Any] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
@@ -156,7 +158,8 @@ class Machine:
         """The condition holds for what runs inside."""
         depth, flow = len(self.conditions), frame.flow
         self.conditions.append(condition)
-        frame.flow = flow | Taint(condition.taint.kinds)
+        # What a nominal size chose is as good as chosen: only the size itself stays nominal.
+        frame.flow = flow | Taint(condition.taint.kinds - {Kind.SOFT})
         try:
             yield
         finally:
@@ -167,7 +170,7 @@ class Machine:
         """The condition holds for the rest of the frame (the other side left it)."""
         condition.direct = False
         self.conditions.append(condition)
-        frame.flow = frame.flow | Taint(condition.taint.kinds)
+        frame.flow = frame.flow | Taint(condition.taint.kinds - {Kind.SOFT})
 
     @property
     def by_option(self) -> bool:
