@@ -30,8 +30,8 @@ def renamed(text: str, mapping: Mapping[str, str]) -> str:
 def rename(tree_root: Path, target: Path, mapping: Mapping[str, str]) -> None:
     """Copy the Python packages in ``tree_root`` to ``target`` with the words of ``mapping`` renamed.
 
-    Copied are ``*.py`` files, all folders, and ``METADATA`` and ``RECORD`` of each ``*.dist-info`` (RECORD for
-    what was copied, with its new hashes). Raises ``ValueError`` where a renaming would not be one to one.
+    Copied are ``*.py`` files, all folders, and ``METADATA`` and ``RECORD`` of each ``*.dist-info`` (RECORD
+    for what was copied, with its new hashes). Raises ``ValueError`` where a renaming would not be one to one.
     """
     for old, new in mapping.items():
         if len(old) != len(new) or not (old + new).isalpha() or (old + new) != (old + new).lower():
