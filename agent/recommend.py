@@ -57,11 +57,11 @@ def engines_own(option: Option, rows: Sequence[Row]) -> tuple[Row, str] | None:
     default = by_name.get(str(option.default))
     if default is None:
         return None
+    picked = by_name.get(default.runs_instead or "")
+    if picked is not None and picked.verdict is Verdict.NO_STATIC_OBSTACLE:
+        return picked, f"what the engine's default ({default.backend}) leads to"
     if default.verdict is Verdict.NO_STATIC_OBSTACLE:
         return default, "the engine's default"
-    picked = by_name.get(default.runs_instead or "")
-    if default.verdict is Verdict.REROUTED and picked and picked.verdict is Verdict.NO_STATIC_OBSTACLE:
-        return picked, f"what the engine's default ({default.backend}) leads to"
     return None
 
 

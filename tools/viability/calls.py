@@ -260,6 +260,8 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
                     return _bind(m, found, v.receiver, base, frame, node)
         if name == "__setattr__":
             return Native(name, lambda m_, args, *_: _plain_setattr(m_, [v.receiver, *args]))
+        if name == "__getattribute__":
+            return Native(name, lambda m_, args, *_: _plain_getattr(m_, [v.receiver, *args]))
         return Native(name, lambda *_: None) if name == "__init__" else UNKNOWN
     if isinstance(v, (Function, Bound, Partial, Native, Descriptor)):
         return _callable_attribute(v, name)
@@ -269,6 +271,8 @@ def _attribute(m: Machine, v: Any, name: str, frame: Frame | None, node: Any, t:
         return concrete_method(v, name)
     if name == "__setattr__":
         return Native(name, lambda m_, args, *_: _plain_setattr(m_, args))
+    if name == "__getattribute__":
+        return Native(name, lambda m_, args, *_: _plain_getattr(m_, args))
     if isinstance(v, type) or name.startswith("_"):
         return UNKNOWN
     try:  # objects of the library model (a parsed version, a compiled pattern)
@@ -283,6 +287,14 @@ def _plain_setattr(m: Machine, args: list[Any]) -> None:
     holder = bare(args[0]) if len(args) == 3 else None
     if isinstance(holder, (Instance, Open)) and isinstance(bare(args[1]), str):
         m.store(holder.attrs, bare(args[1]), args[2])
+
+
+def _plain_getattr(m: Machine, args: list[Any]) -> Any:
+    """``object.__getattribute__``: what was stored, past ``__getattr__``."""
+    holder, name = (bare(args[0]), bare(args[1])) if len(args) == 2 else (None, None)
+    if isinstance(holder, (Instance, Open)) and isinstance(name, str):
+        return holder.attrs.get(name, UNKNOWN)
+    return UNKNOWN
 
 
 def _safe(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -752,11 +764,13 @@ def _note_crossing(
         from tools.viability.library import original
 
         named = original(f)
-        m.crossings.append(
-            Crossing(
-                f"{named.module.name}.{named.name}", frame.module.file, site, by_option, True, not m.uncertain
-            )
+        told = tuple(
+            f"{key}={bare(value)}"
+            for key, value in [*enumerate(args), *kwargs.items()]
+            if isinstance(bare(value), (str, int)) and Kind.OPTION in strip(value)[1].kinds
         )
+        name = f"{named.module.name}.{named.name}"
+        m.crossings.append(Crossing(name, frame.module.file, site, by_option, True, not m.uncertain, told))
 
 
 def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], inner: Frame) -> None:

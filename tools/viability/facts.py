@@ -94,6 +94,8 @@ class Facts:
             constants["torch.__version__"] = Tainted(versions["torch"], of(Kind.DEPENDENCY))
         self.library = Library(constants, versions, frozenset(data["vendor_attributes"]))
         self.frameworks = frozenset(data["frameworks"]) | STANDARD
+        self.outside: set[str] = set()
+        """Packages outside the sources that the run met."""
         self.compute = frozenset(data["compute"])
         self.fetchers = frozenset(data["fetchers"])
         self.capability = (Tainted(major, arch), Tainted(minor, arch))
@@ -126,6 +128,7 @@ class Facts:
     # -- outside the sources ----------------------------------------------------------------------
 
     def external(self, path: str) -> Any:
+        self.outside.add(path.split(".", 1)[0])
         return self.library.external(path)
 
     def has_external(self, path: str) -> bool | None:
@@ -149,7 +152,7 @@ class Facts:
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
         works = any(_is_data(value) for value in [*args, *kwargs.values()])
-        ours = namespace in self.frameworks or namespace in self.world.roots
+        ours = namespace in self.frameworks or namespace == self.profile.root
         if works and not ours and frame is not None and node is not None:
             # Only what is handed data to work on is a kernel; the rest are questions and set-up.
             by_option = m.by_option or any(Kind.OPTION in strip(v)[1].kinds for v in [*args, *kwargs.values()])

@@ -226,6 +226,8 @@ def _passed(cell: Cell, run: Run, again: RunCell, others: list[str], tree: Sourc
         "evidence": evidence,
     }
     notes = _notes(run)
+    if cell.backend in AUTOMATIC:
+        common["runs_instead"] = _leads_to(cell, run, again, others)
     if len(twins) >= 1 and others and _not_default(cell, others, twins):
         row = Row(**common, verdict=Verdict.REROUTED, because=Because.OPTION, runs_instead=_main(kernels))
         return Judgement(
@@ -277,6 +279,11 @@ def kernel_calls(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.name for c in run.machine.crossings if c.by_option))
 
 
+def signature(run: Run) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The same with what the calls were told of the option: two values with one signature run one code."""
+    return tuple(dict.fromkeys((c.name, c.told) for c in run.machine.crossings if c.by_option))
+
+
 def _main(kernels: tuple[str, ...]) -> str | None:
     """The call that does the work, told by the words of its name; else the last."""
     for words in ({"mm", "gemm", "bmm"}, {"moe", "attention", "fwd"}):
@@ -291,11 +298,26 @@ def _same_way(run: Run, other: Run, kernels: tuple[str, ...]) -> bool:
         other.refused is None
         and other.problem is None
         and bool(kernels)
-        and kernel_calls(other) == kernels
+        and signature(other) == signature(run)
         and other.chosen == run.chosen
         and [s for s in other.machine.selections] == [s for s in run.machine.selections]
         and other.machine.steps == run.machine.steps
     )
+
+
+def _leads_to(cell: Cell, run: Run, again: RunCell, others: list[str]) -> str | None:
+    """The one named value whose way an automatic one takes, if exactly one does."""
+    mine = signature(run)
+    same = [
+        other
+        for other in others
+        if other not in AUTOMATIC
+        and again(other, cell.arch).refused is None
+        and again(other, cell.arch).problem is None
+        and signature(again(other, cell.arch)) == mine
+        and again(other, cell.arch).chosen == run.chosen
+    ]
+    return same[0] if mine and len(same) == 1 else None
 
 
 def _not_default(cell: Cell, others: list[str], twins: list[str]) -> bool:
@@ -316,7 +338,8 @@ def _conditions(run: Run) -> tuple[Condition, ...]:
             continue
         fact, op, value = unknown.test
         root = fact.split(".", 1)[0].split("(", 1)[0]
-        if root in run.machine.facts.frameworks or not _plain(value) or "." not in fact:
+        facts = run.machine.facts
+        if root not in facts.outside or root in facts.frameworks or not _plain(value) or "." not in fact:
             continue
         if any(Kind.UNKNOWN in c.taint.kinds for c in record.conditions) and root not in called:
             continue

@@ -103,6 +103,8 @@ class Crossing:
     readable: bool
     certain: bool = True
     """Nothing on the path to the call was unknown."""
+    told: tuple[str, ...] = ()
+    """Arguments that carry the option's value, in whatever form it has by then."""
 
 
 @dataclass
