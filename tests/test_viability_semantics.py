@@ -224,3 +224,17 @@ def test_an_option_that_nobody_reads_is_unknown(engine: Engine) -> None:
     trace = engine.trace("birch", "sm120")
     assert trace.row.verdict is Verdict.UNKNOWN
     assert any("--weave-backend" in note or "option" in note for note in trace.notes)
+
+
+def test_a_way_that_does_not_ask_for_the_value_is_no_pass(engine: Engine) -> None:
+    """On one device other code runs before anybody reads the option."""
+    engine.edit(
+        METHOD,
+        "        backend = get_weave_backend()\n",
+        "        if get_device_capability()[0] == 9:\n            return plain(layer, x)\n"
+        "        backend = get_weave_backend()\n",
+    )
+    for backend in ("amber", "birch", "cedar"):
+        assert engine.trace(backend, "sm90").row.verdict in {Verdict.REROUTED, Verdict.UNKNOWN}
+    assert engine.trace("amber", "sm100").row.verdict is PASSES
+    assert engine.trace("birch", "sm120").row.verdict is BLOCKED
