@@ -7,22 +7,32 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from memory.vocabulary import HypothesisState, Row, Verdict
+from memory.vocabulary import Verdict
 from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
+from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.discover import Discovery, Layer
-from tools.viability.drive import Run, run_layer, run_options, run_registered
-from tools.viability.facts import Facts, absent_modules, assumed_modules
-from tools.viability.judge import Cell, Judgement, RunCell, judge
-from tools.viability.machine import Machine
-from tools.viability.modules import World
+from tools.viability.facts import Facts
+from tools.viability.installed import absent_modules, assumed_modules
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.modules import World
+from tools.viability.interpreter.values import Kind, Tainted, of
+from tools.viability.judge import judge
+from tools.viability.life import run_layer
 from tools.viability.profile import profile, scenarios
-from tools.viability.values import Kind, Tainted, of
+from tools.viability.runs import Run
+from tools.viability.settle import run_options
+from tools.viability.table import run_registered
+from tools.viability.undecided import unknown
+
+STACK_BYTES = 512 * 1024 * 1024
+
+
+Result = TypeVar("Result")
+
 
 CONTRASTS = ((10, 0), (12, 0), (9, 0), (8, 9), (10, 3), (12, 1), (8, 0))
 """Architectures that a refusal is contrasted with: one of each kind that engines tell apart."""
-STACK_BYTES = 512 * 1024 * 1024
-Result = TypeVar("Result")
 
 
 class Analysis:
@@ -37,6 +47,10 @@ class Analysis:
         self.discovery = Discovery(self.world, self.profile, self.options)
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._layers: dict[tuple[str, str | None], Layer | None] = {}
+
+    def prepare(self) -> None:
+        """Find now what every cell needs, so that forked workers share it."""
+        self.discovery.prepare()
 
     def option(self, component: str) -> Option | None:
         return next((option for option in self.options if option.component == component), None)
@@ -62,11 +76,11 @@ class Analysis:
         """The verdict of one cell; what cannot be followed is unknown, with the reason."""
         option = self.option(cell.component)
         if option is None:
-            return self._silent(cell, f"{self.engine} declares no option for {cell.component}")
+            return unknown(cell, f"{self.engine} declares no option for {cell.component}")
         declared = next((value for value in option.values if value.value == cell.backend), None)
         if declared is None:
             known = ", ".join(value.value for value in option.values)
-            return self._silent(cell, f"{option.flag} does not accept {cell.backend!r}; it accepts {known}")
+            return unknown(cell, f"{option.flag} does not accept {cell.backend!r}; it accepts {known}")
         others = [value.value for value in option.values]
 
         def options(backend: str, arch: tuple[int, int]) -> Run:
@@ -79,7 +93,7 @@ class Analysis:
                 return judged
         way = self._way(option, scenario)
         if way is None:
-            return self._silent(
+            return unknown(
                 cell, f"no layer was found that reads {option.flag}: the analyser does not fit here"
             )
         return judge(cell, way(cell.backend, cell.arch), way, others, list(CONTRASTS), self.tree)
@@ -103,32 +117,24 @@ class Analysis:
             return None
         return lambda backend, arch: self._run(layer, option, backend, arch, scenario)
 
-    def _silent(self, cell: Cell, why: str) -> Judgement:
-        row = Row(
-            component=cell.component,
-            backend=cell.backend,
-            arch=cell.arch_name,
-            verdict=Verdict.UNKNOWN,
-            state=HypothesisState.INCONCLUSIVE,
-        )
-        return Judgement(row, [], [why])
-
     def _layer_of(self, option: Option, scenario: Mapping[str, str]) -> Layer | None:
         """The layer whose life reads the option, seen by running each until one does."""
         key = (option.field, scenario.get("quantization"))
         if key not in self._layers:
-            values = [value.value for value in option.values]
-            self._layers[key] = None
-            ranked = sorted(
-                self.discovery.layers,
-                key=lambda layer: -sum(self.discovery.built[name] for _, name in layer.classes),
-            )
-            for layer in ranked:
-                for arch in CONTRASTS[:2]:
-                    if any(self._run(layer, option, value, arch, scenario).observed for value in values[:2]):
-                        self._layers[key] = layer
-                        return layer
+            self._layers[key] = self._find_layer(option, scenario)
         return self._layers[key]
+
+    def _find_layer(self, option: Option, scenario: Mapping[str, str]) -> Layer | None:
+        values = [value.value for value in option.values[:2]]
+        ranked = sorted(
+            self.discovery.layers,
+            key=lambda layer: -sum(self.discovery.built[name] for _, name in layer.classes),
+        )
+        for layer in ranked:
+            for arch in CONTRASTS[:2]:
+                if any(self._run(layer, option, value, arch, scenario).observed for value in values):
+                    return layer
+        return None
 
     def _run(
         self, layer: Layer, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
@@ -183,7 +189,7 @@ def with_stack(function: Callable[[], Result]) -> Result:
     limit, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
     sys.setrecursionlimit(max(limit, 40_000))
     try:
-        thread = threading.Thread(target=work, name="analysis")
+        thread = threading.Thread(target=work, name="analysis", daemon=True)
         thread.start()
         thread.join()
     finally:

@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 class TraceCache:
-    """``key → JSON`` in one SQLite table. A file that cannot be used is left alone and nothing is remembered."""
+    """``key → JSON`` in one SQLite table. A file that cannot be used is left alone: nothing is remembered."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -17,9 +17,10 @@ class TraceCache:
 
     def __enter__(self) -> TraceCache:
         try:
-            self._db = sqlite3.connect(self.path, timeout=10)
+            self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
             self._db.execute("PRAGMA busy_timeout = 10000")
             self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("CREATE TABLE IF NOT EXISTS traces (key TEXT PRIMARY KEY, trace TEXT NOT NULL)")
         except sqlite3.Error:
             self._close()
@@ -28,9 +29,6 @@ class TraceCache:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._db is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.commit()
         self._close()
 
     def _close(self) -> None:

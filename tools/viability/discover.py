@@ -16,8 +16,9 @@ from functools import cached_property
 
 from tools.engines.options import DeclaredValue, Option
 from tools.viability.facts import OptionTable
-from tools.viability.modules import Module, World
+from tools.viability.interpreter.modules import Module, World
 from tools.viability.profile import Profile
+from tools.viability.readers import Readers, calls_method
 
 CLASS = re.compile(rb"^class (\w+)\(([^)]*)\)", re.M)
 
@@ -41,8 +42,10 @@ class Discovery:
         self.profile = profile
         self.options = options
         self._given: dict[str, frozenset[str]] = {}
-        self._installers: dict[str, list[tuple[str, str]]] = {}
-        self._validators: dict[str, list[tuple[str, str | None, str]]] = {}
+
+    def prepare(self) -> None:
+        """Read the engine's files and find its options object, its layers and its checks."""
+        _ = (self.option_table, self.layers, self.built, self.capability_checks, self.quantisation_lookup)
 
     @cached_property
     def texts(self) -> dict[str, bytes]:
@@ -114,12 +117,12 @@ class Discovery:
     def layers(self) -> list[Layer]:
         """Classes whose constructor asks a quantisation for their own method, as families."""
         factory = self.profile.method_factory
-        found: list[Layer] = []
-        for module in self.modules_with(f".{factory}(self".encode()):
-            for statement in module.tree.body:
-                if isinstance(statement, ast.ClassDef) and _asks(statement, factory):
-                    found.append(self._family(module.name, statement.name))
-        return found
+        return [
+            self._family(module.name, statement.name)
+            for module in self.modules_with(f".{factory}(self".encode())
+            for statement in module.tree.body
+            if isinstance(statement, ast.ClassDef) and _asks(statement, factory)
+        ]
 
     def _family(self, module: str, root: str) -> Layer:
         members: list[tuple[str, str]] = [(module, root)]
@@ -151,7 +154,7 @@ class Discovery:
         return found
 
     def keywords(self, layer: Layer) -> frozenset[str]:
-        """Optional parameters that some of the places that build this layer give (three, and one in twenty)."""
+        """Optional parameters that places which build this layer give (three of them, and one in twenty)."""
         if layer.root not in self._given:
             self._given[layer.root] = self._usual_keywords(layer)
         return self._given[layer.root]
@@ -173,12 +176,12 @@ class Discovery:
     def capability_checks(self) -> list[tuple[str, str]]:
         """Functions that compare the device with the quantisation's minimum before a model is built."""
         name = self.profile.minimum_capability
-        found = []
-        for module in self.modules_with(f".{name}()".encode(), self.profile.checkpoint_config.encode()):
-            for statement in module.tree.body:
-                if isinstance(statement, ast.FunctionDef) and _calls(statement, name):
-                    found.append((module.name, statement.name))
-        return found
+        return [
+            (module.name, statement.name)
+            for module in self.modules_with(f".{name}()".encode(), self.profile.checkpoint_config.encode())
+            for statement in module.tree.body
+            if isinstance(statement, ast.FunctionDef) and calls_method(statement, name)
+        ]
 
     @cached_property
     def quantisation_lookup(self) -> tuple[str, str] | None:
@@ -206,72 +209,11 @@ class Discovery:
                     return module.name, statement.name
         return None
 
-    def installers(self, field: str) -> list[tuple[str, str]]:
-        """Start-up functions that hand the option's value to an object of the running engine."""
-        if field not in self._installers:
-            self._installers[field] = [
-                (module.name, function.name)
-                for module, function, owner in self.readers(field)
-                if owner is None and _installs(function, field)
-            ]
-        return self._installers[field]
-
-    def validators(self, field: str) -> list[tuple[str, str | None, str]]:
-        """``(module, class or None, function)`` that always look at an option while options are settled.
-
-        Methods of the options class that its ``__post_init__`` calls, and functions beside the options that
-        a decorator of the same package registers; each takes the options object and nothing it cannot do without.
-        """
-        if field not in self._validators:
-            self._validators[field] = [
-                (module.name, owner.name if owner else None, function.name)
-                for module, function, owner in self.readers(field)
-                if (self._settles(module, owner, function) if owner else self._registered(module, function))
-            ]
-        return self._validators[field]
-
-    def _settles(self, module: Module, owner: ast.ClassDef, function: ast.FunctionDef) -> bool:
-        fields = self.option_table.fields
-        declared = {
-            part.target.id
-            for part in owner.body
-            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
-        }
-        if len(declared & set(fields)) < 20 or len(function.args.args) != 1 or function.decorator_list:
-            return False
-        settle = next(
-            (
-                part
-                for part in owner.body
-                if isinstance(part, ast.FunctionDef) and part.name == "__post_init__"
-            ),
-            None,
-        )
-        return settle is not None and _calls(settle, function.name)
-
-    def _registered(self, module: Module, function: ast.FunctionDef) -> bool:
-        folder = module.file.rpartition("/")[0]
-        homes = {option.evidence.file.rpartition("/")[0] for option in self.options}
-        beside = any(home.startswith(folder) and folder.count("/") >= 2 for home in homes)
-        return (
-            beside
-            and len(function.args.args) == 1
-            and any(isinstance(decorator, ast.Name) for decorator in function.decorator_list)
-        )
-
-    # -- readers ----------------------------------------------------------------------------------
-
-    def readers(self, field: str) -> list[tuple[Module, ast.FunctionDef, ast.ClassDef | None]]:
-        """Functions and methods that read an option's field directly."""
-        found = []
-        for module in self.modules_with(f".{field}".encode()):
-            for owner, function in _functions(module.tree):
-                if any(
-                    isinstance(node, ast.Attribute) and node.attr == field and isinstance(node.ctx, ast.Load)
-                    for node in ast.walk(function)
-                ):
-                    found.append((module, function, owner))
-        return found
+    @cached_property
+    def readers(self) -> Readers:
+        """Who reads the options while the engine starts."""
+        homes = frozenset(option.evidence.file.rpartition("/")[0] for option in self.options)
+        return Readers(self.option_table, homes, self.modules_with)
 
 
 def _keywords(data: bytes, start: int) -> set[str]:
@@ -286,41 +228,6 @@ def _keywords(data: bytes, start: int) -> set[str]:
         if depth == 0:
             flat += char
     return set(re.findall(r"\b(\w+)\s*=(?!=|\s*None\b)", flat))
-
-
-def _installs(function: ast.FunctionDef, field: str) -> bool:
-    """Whether a function puts the field's value into an attribute of something that is not its parameter."""
-    parameters = {a.arg for a in function.args.args}
-    if function.decorator_list or len(parameters) > 1:
-        return False
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(part, ast.Attribute) and part.attr == field for part in ast.walk(node.value)
-        ):
-            for target in node.targets:
-                holder = target
-                while isinstance(holder, ast.Attribute):
-                    holder = holder.value
-                if isinstance(target, ast.Attribute) and getattr(holder, "id", None) not in parameters:
-                    return True
-    return False
-
-
-def _functions(tree: ast.Module) -> list[tuple[ast.ClassDef | None, ast.FunctionDef]]:
-    found: list[tuple[ast.ClassDef | None, ast.FunctionDef]] = []
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
-            found.append((None, statement))
-        elif isinstance(statement, ast.ClassDef):
-            found.extend((statement, part) for part in statement.body if isinstance(part, ast.FunctionDef))
-    return found
-
-
-def _calls(node: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == name
-        for part in ast.walk(node)
-    )
 
 
 def _asks(statement: ast.ClassDef, factory: str) -> bool:

@@ -1,34 +1,35 @@
 """The scenario of one run: the device, the option under test, the other options' defaults, and the hooks
-through which the interpreter asks for them."""
+through which the interpreter asks for them.
+"""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from importlib.metadata import PathDistribution
+from dataclasses import dataclass
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
-from tools.source.tree import SourceTree
-from tools.viability.library import Library, tensor_attribute
-from tools.viability.machine import Crossing, Frame, Machine
-from tools.viability.modules import Module, World
-from tools.viability.profile import Profile, libraries
-from tools.viability.values import (
+from tools.viability.installed import STANDARD, pinned_versions
+from tools.viability.interpreter.calls import call_function
+from tools.viability.interpreter.dispatch import evaluate
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.modules import Module, World
+from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.records import Crossing, Frame
+from tools.viability.interpreter.values import (
     CLEAN,
     RUNTIME,
     UNKNOWN,
-    Bound,
     External,
     Function,
     Instance,
     Kind,
     Open,
+    Raised,
     Taint,
     Tainted,
     Tensor,
@@ -36,40 +37,69 @@ from tools.viability.values import (
     bare,
     of,
     strip,
-    taint,
 )
+from tools.viability.library import Library
+from tools.viability.profile import Profile, libraries
+from tools.viability.tensors import tensor_attribute
 
 MODULE_METHODS = frozenset(
-    "register_parameter register_buffer to eval train parameters named_parameters modules named_modules "
-    "state_dict apply cuda half float requires_grad_ add_module extra_repr".split()
+    [
+        "register_parameter",
+        "register_buffer",
+        "to",
+        "eval",
+        "train",
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "state_dict",
+        "apply",
+        "cuda",
+        "half",
+        "float",
+        "requires_grad_",
+        "add_module",
+        "extra_repr",
+    ]
 )
+
+
 PARALLEL = re.compile(r"_rank$|(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$")
+
+
 ALONE = {"rank": 0, "size": 1}
 """Places in a group of one, the default where the scenario does not say otherwise."""
-STANDARD = frozenset(sys.stdlib_module_names)
 
 
 @dataclass(frozen=True)
 class OptionTable:
-    """The engine's options object as the sources declare it: field → default expression and where it stands."""
+    """The engine's options object as declared: field → default expression and the module it stands in."""
 
     fields: dict[str, tuple[ast.expr | None, Module]]
+    _read: dict[ast.FunctionDef, bool] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
-    def readers(self, names: set[str]) -> set[str]:
-        return {name for name in names if name in self.fields and "_" in name}
+    def read_by(self, function: ast.FunctionDef) -> bool:
+        """Whether a function reads an option. Only names with an underscore count."""
+        if function not in self._read:
+            names = {part.attr for part in ast.walk(function) if isinstance(part, ast.Attribute)}
+            self._read[function] = any(name in self.fields and "_" in name for name in names)
+        return self._read[function]
 
 
 @dataclass
 class Facts:
+    """One scenario. ``arch`` is ``(major, minor)``; ``field`` and ``value`` are the option under test."""
+
     world: World
     profile: Profile
     options: OptionTable
     arch: tuple[int, int]
     field: str | None
     value: str | None
-    overrides: dict[str, Any] = field(default_factory=dict)
+    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Option fields that the scenario sets, already tainted."""
-    hooks: dict[str, Callable[[Machine, Function, list[Any], dict[str, Any]], Any]] = field(
+    hooks: dict[str, Callable[[Machine, Function, list[Any], dict[str, Any]], Any]] = dataclasses.field(
         default_factory=dict
     )
     module_methods: frozenset[str] = MODULE_METHODS
@@ -127,6 +157,18 @@ class Facts:
 
     # -- outside the sources ----------------------------------------------------------------------
 
+    @property
+    def root(self) -> str:
+        return self.profile.root
+
+    @property
+    def kernel_packages(self) -> frozenset[str]:
+        return frozenset(self.outside) - self.frameworks
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return self.library.versions
+
     def external(self, path: str) -> Any:
         self.outside.add(path.split(".", 1)[0])
         return self.library.external(path)
@@ -155,7 +197,9 @@ class Facts:
         ours = namespace in self.frameworks or namespace == self.profile.root
         if works and not ours and frame is not None and node is not None:
             # Only what is handed data to work on is a kernel; the rest are questions and set-up.
-            by_option = m.by_option or any(Kind.OPTION in strip(v)[1].kinds for v in [*args, *kwargs.values()])
+            by_option = m.by_option or any(
+                Kind.OPTION in strip(v)[1].kinds for v in [*args, *kwargs.values()]
+            )
             sure = self.world.certain(root) or not m.uncertain
             m.crossings.append(
                 Crossing(path, frame.module.file, m.site(frame, node, "call"), by_option, False, sure)
@@ -177,12 +221,7 @@ class Facts:
     # -- the engine's options ---------------------------------------------------------------------
 
     def reads_options(self, function: ast.FunctionDef) -> bool:
-        known: bool | None = getattr(function, "_assay_reads", None)
-        if known is None:
-            names = {part.attr for part in ast.walk(function) if isinstance(part, ast.Attribute)}
-            known = bool(self.options.readers(names))
-            function._assay_reads = known  # type: ignore[attr-defined]
-        return known
+        return self.options.read_by(function)
 
     def options_object(self, m: Machine) -> Open:
         return Open("options", {}, supply=lambda name: self.option(m, name))
@@ -190,15 +229,12 @@ class Facts:
     def option(self, m: Machine, name: str) -> Any:
         """The value of an option field: the one under test, the scenario's, or its default."""
         if name == self.field:
-            m.reads.append(m.stack[-1] if m.stack else None)  # type: ignore[arg-type]
             return Tainted(self.value, of(Kind.OPTION))
         if name in self.overrides:
             return self.overrides[name]
         if name not in self.options.fields:
             return NotImplemented
         if name not in self._defaults:
-            from tools.viability.evaluate import evaluate
-
             node, module = self.options.fields[name]
             self._defaults[name] = UNKNOWN if node is None else evaluate(m, node, Frame(module, {}))
             made = bare(self._defaults[name])
@@ -210,7 +246,6 @@ class Facts:
         """An option read through something that could not be followed. Only names that are words of the
         options object and of nothing else count (they hold an underscore)."""
         if name == self.field and frame is not None:
-            m.reads.append(m.site(frame, node, "read") if node is not None else None)  # type: ignore[arg-type]
             return Tainted(self.value, of(Kind.OPTION))
         if "_" in name and name in self.options.fields and frame is not None and node is not None:
             return self.option(m, name)
@@ -218,17 +253,11 @@ class Facts:
 
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """Run a start-up function that fills a module's global from the options."""
-        from tools.viability.calls import call_function
-
         m.globals[module.name, name] = None
         args = [self.options_object(m) for _ in writer.args.args]
         try:
             call_function(m, Function(writer, module), args, {}, None, None)
-        except Exception as error:
-            from tools.viability.values import Raised
-
-            if not isinstance(error, Raised):
-                raise
+        except Raised:
             # The refusal belongs to the option's value: it is on record, and comes up again as the result.
             m.globals.pop((module.name, name), None)
             raise
@@ -245,13 +274,13 @@ class Facts:
                 continue
             for where, definition in self.world.decorated(root, name)[:200]:
                 key = (where, definition)
-                if key in m.registered or where == module.name and definition == name:
+                if key in m.registered or (where == module.name and definition == name):
                     continue
                 m.registered.add(key)
                 other = self.world.module(where)
                 if other is not None:
                     try:
-                        m.global_name(other, definition)
+                        global_name(m, other, definition)
                     except KeyError:
                         continue
 
@@ -272,49 +301,3 @@ class Facts:
 def _is_data(value: Any) -> bool:
     inner = bare(value)
     return isinstance(inner, Tensor) or (isinstance(inner, Unknown) and inner.runtime)
-
-
-def pinned_versions(tree: SourceTree) -> dict[str, str]:
-    """Distribution → version: what is in the tree, then what its metadata pins exactly."""
-    found: dict[str, str] = {}
-    for name, version in requirements(tree).items():
-        if version:
-            found[name] = version
-    for name, version in tree.packages.items():
-        found[name.lower().replace("_", "-")] = version
-    return found
-
-
-def requirements(tree: SourceTree) -> dict[str, str | None]:
-    """Normalised name of every unconditional requirement of the packages in the tree → exact pin or None."""
-    found: dict[str, str | None] = {}
-    for info in sorted(tree.root.glob("*.dist-info")):
-        for line in PathDistribution(info).requires or []:
-            try:
-                wanted = Requirement(line)
-            except InvalidRequirement:
-                continue
-            if wanted.marker is not None and "extra" in str(wanted.marker):
-                continue
-            pins = [spec.version for spec in wanted.specifier if spec.operator == "=="]
-            name = wanted.name.lower().replace("_", "-").replace(".", "-")
-            found[name] = pins[0] if pins else found.get(name)
-    return found
-
-
-def absent_modules() -> frozenset[str]:
-    """Top-level modules that exist for other vendors' hardware only."""
-    return frozenset(libraries()["other_hardware"])
-
-
-def assumed_modules(tree: SourceTree) -> frozenset[str]:
-    """Top-level modules that will be there when the engine runs."""
-    names = {name.replace("-", "_") for name in requirements(tree)}
-    names |= {name.removesuffix("_python") for name in names}
-    # One distribution may be renamed over time while its module keeps its name.
-    names |= {name.replace("sglang_", "sgl_") for name in names}
-    names |= {name.removeprefix("sgl_") for name in names}
-    return frozenset(names) | STANDARD | frozenset(libraries()["assumed"]) | {"builtins"}
-
-
-_ = Bound, Unknown, taint

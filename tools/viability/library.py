@@ -13,14 +13,15 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from tools.viability.evaluate import CONCRETE, deep
-from tools.viability.machine import Frame, Machine
-from tools.viability.values import (
+from tools.viability.interpreter.calls import bind_arguments
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.names import module_value
+from tools.viability.interpreter.records import Frame
+from tools.viability.interpreter.truth import CONCRETE, deep
+from tools.viability.interpreter.values import (
     CLEAN,
-    RUNTIME,
     UNKNOWN,
     Bound,
-    ClassValue,
     External,
     Function,
     Instance,
@@ -29,42 +30,48 @@ from tools.viability.values import (
     Open,
     Partial,
     Tainted,
-    Tensor,
-    Union,
     Unknown,
     bare,
     of,
+    original,
     strip,
     taint,
 )
+from tools.viability.tensors import DTYPE_NAMES, DTYPES, MAKERS, first_dtype, make_tensor
 
-DTYPES = {
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    "int": "int32",
-    "long": "int64",
-    "short": "int16",
-}
-DTYPE_NAMES = frozenset(
-    "float16 bfloat16 float32 float64 uint8 uint16 uint32 int8 int16 int32 int64 bool float8_e4m3fn float8_e5m2 "
-    "float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 complex64".split()
-)
-SAME_TENSOR = frozenset(
-    "contiguous cuda cpu clone detach copy_ to view reshape permute transpose t squeeze unsqueeze expand repeat flatten "
-    "max min float half bfloat16 sum mean abs new_empty new_zeros narrow fill_ zero_ mul_ add_ T data mT".split()
-)
-MAKERS = frozenset(
-    "empty zeros ones full randn rand arange tensor empty_like zeros_like ones_like full_like randint eye "
-    "as_tensor from_numpy empty_strided".split()
-)
 NOT_TENSORS = frozenset(
-    "allclose equal is_tensor finfo iinfo device Size Generator is_grad_enabled dtype all any".split()
+    [
+        "allclose",
+        "equal",
+        "is_tensor",
+        "finfo",
+        "iinfo",
+        "device",
+        "Size",
+        "Generator",
+        "is_grad_enabled",
+        "dtype",
+        "all",
+        "any",
+    ]
 )
 
 
 TORCH = frozenset(
-    "cuda nn ops distributed compile compiler library version backends _dynamo Tensor utils".split()
+    [
+        "cuda",
+        "nn",
+        "ops",
+        "distributed",
+        "compile",
+        "compiler",
+        "library",
+        "version",
+        "backends",
+        "_dynamo",
+        "Tensor",
+        "utils",
+    ]
 )
 """Parts that every build of torch has."""
 
@@ -76,7 +83,7 @@ class DefaultDict(dict[Any, Any]):
 
 
 class Library:
-    """Lookups for one scenario. ``constants`` map dotted paths to values, ``versions`` distributions to versions."""
+    """Lookups for one scenario. ``constants``: dotted path → value; ``versions``: distribution → version."""
 
     def __init__(self, constants: dict[str, Any], versions: dict[str, str], vendor: frozenset[str]) -> None:
         self.constants = constants
@@ -122,13 +129,13 @@ class Library:
             ):
                 return Tainted(False, of(Kind.VENDOR))
             if leaf in MAKERS:
-                return _make(args, kwargs)
+                return make_tensor(args, kwargs)
             if last == "Parameter" and args:
                 return args[0]
             if path.startswith(("torch.nn.functional.", "torch.ops.")) or (
                 "." not in leaf and last not in NOT_TENSORS and last.islower()
             ):
-                return _first_dtype(args)
+                return first_dtype(args)
             return Unknown(fact=f"{path}()", runtime=True)
         if root == "math" and hasattr(math, leaf):
             return _apply(getattr(math, leaf), args)
@@ -159,78 +166,6 @@ def _apply(function: Callable[..., Any], args: list[Any]) -> Any:
         return taint(function(*values), extra)
     except Exception:  # noqa: BLE001 - odd arguments are the interpreted program's affair
         return taint(UNKNOWN, extra)
-
-
-def _first_dtype(args: list[Any]) -> Tensor:
-    first = next((bare(arg) for arg in args if isinstance(bare(arg), Tensor)), None)
-    return Tensor(dtype=first.dtype if first is not None else UNKNOWN)
-
-
-def _make(args: list[Any], kwargs: dict[str, Any]) -> Tensor:
-    sizes: Any = [deep(arg)[0] for arg in args]
-    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = list(sizes[0])
-    if "size" in kwargs:
-        sizes = deep(kwargs["size"])[0]
-    shape: Any = UNKNOWN
-    if isinstance(sizes, (list, tuple)) and sizes and all(isinstance(s, (int, Unknown)) for s in sizes):
-        shape = tuple(Tainted(s, of(Kind.SOFT)) if isinstance(s, int) else s for s in sizes)
-    return Tensor(shape, bare(kwargs.get("dtype", UNKNOWN)))
-
-
-def tensor_attribute(v: Tensor, name: str) -> Any:
-    if name in v.attrs:
-        return v.attrs[name]
-    known = v.shape if isinstance(v.shape, tuple) else None
-    if name == "shape":
-        return known if known is not None else RUNTIME
-    if name == "dtype":
-        return v.dtype
-    if name in ("data", "T", "mT", "values"):
-        shape = tuple(reversed(known)) if known and name in ("T", "mT") else v.shape
-        return Tensor(shape, v.dtype)
-    if name == "device":
-        return Open("device", {"type": "cuda", "index": 0})
-    if name == "is_cuda":
-        return True
-    if name == "ndim":
-        return Tainted(len(known), of(Kind.SOFT)) if known else RUNTIME
-
-    def method(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-        if name in ("dim", "ndimension"):
-            return Tainted(len(known), of(Kind.SOFT)) if known else RUNTIME
-        if name == "size":
-            index = bare(args[0]) if args else None
-            if known is not None and (
-                index is None or (isinstance(index, int) and -len(known) <= index < len(known))
-            ):
-                return known if index is None else known[index]
-            return RUNTIME
-        if name in ("to", "view", "type"):
-            wanted = next((bare(a) for a in [*args, *kw.values()] if isinstance(bare(a), External)), None)
-            if isinstance(wanted, External) and wanted.path.rsplit(".", 1)[-1] in DTYPE_NAMES:
-                return Tensor(v.shape, wanted)
-            return Tensor(v.shape if name == "to" else UNKNOWN, v.dtype)
-        if name in ("contiguous", "cuda", "clone", "detach", "copy_", "fill_", "zero_"):
-            return Tensor(v.shape, v.dtype)
-        if name in (
-            "item",
-            "tolist",
-            "numel",
-            "is_contiguous",
-            "stride",
-            "element_size",
-            "data_ptr",
-            "any",
-            "all",
-        ):
-            return RUNTIME
-        return Tensor(dtype=bare(kw["dtype"]) if "dtype" in kw else v.dtype)
-
-    return Native(name, method)
-
-
-# -- calls with a meaning ---------------------------------------------------------------------------
 
 
 def _identity(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
@@ -289,7 +224,7 @@ def _version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 
 def _distribution_version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     name = bare(args[0]) if args else None
-    found = m.facts.library.versions.get(name.lower().replace("_", "-")) if isinstance(name, str) else None
+    found = m.facts.versions.get(name.lower().replace("_", "-")) if isinstance(name, str) else None
     return Tainted(found, of(Kind.DEPENDENCY)) if found else Unknown(fact=f"version of {name}")
 
 
@@ -301,8 +236,6 @@ def _find_spec(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 
 
 def _import_module(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    from tools.viability.execute import module_value
-
     name = bare(args[0]) if args else None
     return module_value(m, name) if isinstance(name, str) and not name.startswith(".") else UNKNOWN
 
@@ -316,22 +249,13 @@ def _signature(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
         return UNKNOWN
 
     def bind(m_: Machine, a: list[Any], k: dict[str, Any], *__: Any) -> Any:
-        from tools.viability.calls import bind_arguments
-
         inner = Frame(function.module, {}, parent=function.closure)
         bind_arguments(m_, function, a, k, inner)
         return Open("bound arguments", {"arguments": dict(inner.locals), "apply_defaults": Native("", _none)})
 
     spec = function.node.args
     names = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
-    return Open("signature", {"bind": Native("bind", bind), "parameters": {name: UNKNOWN for name in names}})
-
-
-def original(function: Any) -> Any:
-    """What ``functools.wraps`` says a function stands for."""
-    while isinstance(function, Function) and isinstance(function.attrs.get("__wrapped__"), Function):
-        function = function.attrs["__wrapped__"]
-    return function
+    return Open("signature", {"bind": Native("bind", bind), "parameters": dict.fromkeys(names, UNKNOWN)})
 
 
 def _context_variable(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
@@ -418,4 +342,3 @@ CALLS: dict[str, Callable[..., Any]] = {
     "torch.compiler.disable": _identity,
     "torch._dynamo.disable": _identity,
 }
-_ = ClassValue, Union

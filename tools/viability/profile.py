@@ -36,6 +36,17 @@ def profile(engine: str) -> Profile:
 
 
 @cache
+def engines() -> tuple[str, ...]:
+    """Engines that have a profile."""
+    names = sorted(
+        entry.name.removesuffix(".toml")
+        for entry in (files("tools.viability") / "profiles").iterdir()
+        if entry.name.endswith(".toml")
+    )
+    return tuple(name for name in names if _load(name).get("engine") == name)
+
+
+@cache
 def libraries() -> dict[str, Any]:
     return _load("libraries")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
 import sys
+from collections.abc import Callable, Generator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -17,12 +17,12 @@ from memory.vocabulary import Contract, Effect, Row
 from tools.base import ToolError, tool
 from tools.environment.model import Environment
 from tools.environment.store import open_environment
-from tools.viability.analysis import Analysis, with_stack
+from tools.viability.analysis import Analysis
+from tools.viability.batch import follow
 from tools.viability.cache import TraceCache
-from tools.viability.judge import Cell, Judgement
-
-PARALLEL_FROM = 6
-"""Cells below which a second process costs more than it brings."""
+from tools.viability.cell import Cell, Judgement
+from tools.viability.profile import engines
+from tools.viability.undecided import unknown
 
 
 class TraceInput(Contract):
@@ -62,7 +62,7 @@ class Trace(Contract):
 
 @tool(effect=Effect.READS)
 def trace_viability(args: TraceInput, context: Any) -> Trace:
-    """Follow an engine's option value through the sources to the code that would run, and say what refuses it.
+    """Follow an engine's option value through the sources to the code that would run; say what refuses it.
 
     The verdict is static: ``blocked`` is proven by the lines given as evidence, ``no_static_obstacle`` is not
     "works", ``unknown`` says why it could not be followed.
@@ -71,17 +71,21 @@ def trace_viability(args: TraceInput, context: Any) -> Trace:
 
 
 def trace_many(context: Any, cells: list[TraceInput]) -> list[Trace]:
-    """Many cells at once, in the order given: remembered ones from the cache, the rest on both cores."""
+    """Many cells at once, in the order given: remembered ones from the cache, the rest on all cores.
+
+    Each is remembered as soon as it is done, so that an interrupted batch goes on where it ended. Raises
+    ``ToolError`` for an environment, an engine or an architecture that is not there.
+    """
     results: dict[int, Trace] = {}
     groups: dict[tuple[str, str], list[int]] = {}
     with TraceCache(context.home.source_index_db) as store:
         keys: list[str] = []
         environments: dict[str, Environment] = {}
         for index, cell in enumerate(cells):
+            parse_architecture(cell.arch)
             if cell.environment not in environments:
                 environments[cell.environment] = open_environment(context.home, cell.environment)
-            environment = environments[cell.environment]
-            keys.append(_key(environment, cell))
+            keys.append(_key(environments[cell.environment], cell))
             text = store.get(keys[index])
             if text is not None:
                 results[index] = Trace.model_validate_json(text)
@@ -90,9 +94,11 @@ def trace_many(context: Any, cells: list[TraceInput]) -> list[Trace]:
         for (name, engine), indices in groups.items():
             wanted = [cells[index] for index in indices]
             context.progress(f"reading {environments[name].name}: {len(wanted)} cells to follow")
-            for index, trace in zip(indices, _analyse(environments[name], engine, wanted), strict=True):
-                results[index] = trace
-                store.put(keys[index], trace.model_dump_json())
+            with closing(_followed(environments[name], engine, wanted, context.progress)) as followed:
+                for place, done in followed:
+                    results[indices[place]] = Trace.model_validate_json(done.text)
+                    if done.sure:
+                        store.put(keys[indices[place]], done.text)
     return [results[index] for index in range(len(cells))]
 
 
@@ -112,68 +118,52 @@ def analyser_version() -> str:
     return digest.hexdigest()
 
 
-def _analyse(environment: Environment, engine: str, cells: list[TraceInput]) -> list[Trace]:
-    try:
-        analysis = Analysis(environment.tree(), engine)
-    except KeyError:
+class _Done(NamedTuple):
+    """A trace as JSON, and whether it would come out so again: an accident of ours is not remembered."""
+
+    text: str
+    sure: bool
+
+
+def _followed(
+    environment: Environment, engine: str, cells: list[TraceInput], tell: Callable[[str], None]
+) -> Generator[tuple[int, _Done]]:
+    """``(place in cells, result)`` as they are done."""
+    if engine not in engines():
         raise ToolError(
-            f"no profile for the engine {engine!r}; known are those with a file in profiles/"
-        ) from None
+            f"no profile for the engine {engine!r}; there are profiles for {', '.join(engines())}"
+        )
+    analysis = Analysis(environment.tree(), engine)
     if not (analysis.tree.root / analysis.profile.root).is_dir():
         held = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
         raise ToolError(f"{environment.name} holds no {engine}; it holds {held or 'nothing'}", missing=True)
-    workers = min(os.cpu_count() or 1, len(cells) // PARALLEL_FROM, 4)
-    if workers < 2 or sys.platform != "linux":
-        return with_stack(lambda: [_one(analysis, environment, cell) for cell in cells])
-    return _on_cores(analysis, environment, cells, workers)
+    analysis.prepare()
+    yield from follow(
+        [cell.component for cell in cells],
+        lambda place: _one(analysis, cells[place]),
+        lambda place, why: _failed(cells[place], why),
+        tell,
+    )
 
 
-def _on_cores(
-    analysis: Analysis, environment: Environment, cells: list[TraceInput], workers: int
-) -> list[Trace]:
-    """Fork after discovery: the children share what is parsed. Cells of one component stay together, since
-    they contrast with each other."""
-    shares: list[list[int]] = [[] for _ in range(workers)]
-    order = sorted(range(len(cells)), key=lambda i: (cells[i].component, cells[i].arch, i))
-    size = -(-len(order) // workers)
-    for number in range(workers):
-        shares[number] = order[number * size : (number + 1) * size]
-    fork = multiprocessing.get_context("fork")
-    results: dict[int, Trace] = {}
-    running = []
-    for share in shares:
-        receiver, sender = fork.Pipe(duplex=False)
-        child = fork.Process(
-            target=_child, args=(sender, analysis, environment, [cells[i] for i in share]), daemon=True
-        )
-        child.start()
-        sender.close()
-        running.append((share, child, receiver))
-    for share, child, receiver in running:
-        try:
-            texts = receiver.recv()
-        except EOFError:
-            texts = None
-        receiver.close()
-        child.join()
-        if texts is None:  # the child died: do its share here
-            redone = with_stack(lambda share=share: [_one(analysis, environment, cells[i]) for i in share])
-            results.update(zip(share, redone, strict=True))
-        else:
-            results.update(zip(share, (Trace.model_validate_json(text) for text in texts), strict=True))
-    return [results[index] for index in range(len(cells))]
+def _one(analysis: Analysis, cell: TraceInput) -> _Done:
+    """The trace of one cell, come what may."""
+    try:
+        arch = parse_architecture(cell.arch)
+        scenario = analysis.scenario(cell.component, cell.quantisation, cell.scenario)
+        judged = analysis.judge(Cell(cell.component, cell.backend, (arch.major, arch.minor)), scenario)
+        hops = _hops(analysis, judged)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in us must not take the batch down
+        return _failed(cell, f"{type(error).__name__}: {error}")
+    trace = Trace(row=judged.row, hops=hops, scenario=scenario, notes=tuple(judged.notes))
+    return _Done(trace.model_dump_json(), True)
 
 
-def _child(sender: Any, analysis: Analysis, environment: Environment, cells: list[TraceInput]) -> None:
-    sender.send(with_stack(lambda: [_one(analysis, environment, cell).model_dump_json() for cell in cells]))
-    sender.close()
-
-
-def _one(analysis: Analysis, environment: Environment, cell: TraceInput) -> Trace:
+def _failed(cell: TraceInput, why: str) -> _Done:
     arch = parse_architecture(cell.arch)
-    scenario = analysis.scenario(cell.component, cell.quantisation, cell.scenario)
-    judged = analysis.judge(Cell(cell.component, cell.backend, (arch.major, arch.minor)), scenario)
-    return Trace(row=judged.row, hops=_hops(analysis, judged), scenario=scenario, notes=tuple(judged.notes))
+    question = Cell(cell.component, cell.backend, (arch.major, arch.minor))
+    judged = unknown(question, f"the analyser failed here: {why}")
+    return _Done(Trace(row=judged.row, notes=tuple(judged.notes)).model_dump_json(), False)
 
 
 def _hops(analysis: Analysis, judged: Judgement) -> tuple[Hop, ...]:

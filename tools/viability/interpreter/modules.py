@@ -17,12 +17,11 @@ from pathlib import Path
 from tools.source.tree import SourceTree, decode
 
 MUTATORS = frozenset({"append", "extend", "update", "add", "insert", "setdefault", "register"})
-CLASS_SCOPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What must hold for a statement to have run: an ``if`` test and its polarity, or a ``try`` and the part."""
+    """What must hold for a statement to have run: an ``if`` test and its polarity, or a part of a ``try``."""
 
     kind: str
     """``if``, ``try`` (the body) or ``except``."""
@@ -48,9 +47,11 @@ class Module:
     is_package: bool
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     stars: list[tuple[ast.ImportFrom, tuple[Guard, ...]]] = field(default_factory=list)
+    _classes: dict[ast.ClassDef, dict[str, list[Binding]]] = field(default_factory=dict)
+    _generators: dict[ast.AST, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _index(self.tree.body, (), self.bindings, self.stars)
+        index_body(self.tree.body, (), self.bindings, self.stars)
 
     def __repr__(self) -> str:
         return f"<module {self.name}>"
@@ -75,32 +76,58 @@ class Module:
                     writers.setdefault(name, []).append(node)
         return writers
 
+    def class_index(self, node: ast.ClassDef) -> dict[str, list[Binding]]:
+        """Name → bindings of a class body of this module, made on first sight."""
+        index = self._classes.get(node)
+        if index is None:
+            index = self._classes[node] = {}
+            index_body(node.body, (), index, [])
+        return index
+
+    def is_generator(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether a function of this module yields, itself and not in a function inside it."""
+        if node not in self._generators:
+            self._generators[node] = _yields(node)
+        return self._generators[node]
+
     @property
     def package(self) -> str:
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
 
-def _index(
+def index_body(
     body: list[ast.stmt],
     guards: tuple[Guard, ...],
     found: dict[str, list[Binding]],
     stars: list[tuple[ast.ImportFrom, tuple[Guard, ...]]],
 ) -> None:
+    """Enter every binding of ``body`` into ``found``, and every star import into ``stars``."""
     for statement in body:
         if isinstance(statement, ast.If):
-            _index(statement.body, (*guards, Guard("if", statement.test)), found, stars)
-            _index(statement.orelse, (*guards, Guard("if", statement.test, False)), found, stars)
+            index_body(statement.body, (*guards, Guard("if", statement.test)), found, stars)
+            index_body(statement.orelse, (*guards, Guard("if", statement.test, False)), found, stars)
         elif isinstance(statement, ast.Try):
-            _index(statement.body, (*guards, Guard("try", statement)), found, stars)
-            _index(statement.orelse, (*guards, Guard("try", statement)), found, stars)
+            index_body(statement.body, (*guards, Guard("try", statement)), found, stars)
+            index_body(statement.orelse, (*guards, Guard("try", statement)), found, stars)
             for handler in statement.handlers:
-                _index(handler.body, (*guards, Guard("except", statement)), found, stars)
-            _index(statement.finalbody, guards, found, stars)
+                index_body(handler.body, (*guards, Guard("except", statement)), found, stars)
+            index_body(statement.finalbody, guards, found, stars)
         elif isinstance(statement, ast.ImportFrom) and any(alias.name == "*" for alias in statement.names):
             stars.append((statement, guards))
         else:
             for name, mutates in names_bound(statement):
                 found.setdefault(name, []).append(Binding(statement, guards, mutates))
+
+
+def _yields(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        part = todo.pop()
+        if isinstance(part, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            todo.extend(ast.iter_child_nodes(part))
+    return False
 
 
 def names_bound(statement: ast.stmt) -> list[tuple[str, bool]]:
@@ -155,7 +182,6 @@ class World:
         self.tree = tree
         self.assumed = assumed
         self.absent = absent
-        self.problems: dict[str, str] = {}
         self._modules: dict[str, Module | None] = {}
         self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
         self._texts: dict[str, dict[str, bytes]] = {}
@@ -191,7 +217,7 @@ class World:
         return (base, True) if base.is_dir() and dotted.split(".", 1)[0] in self.roots else None
 
     def module(self, dotted: str) -> Module | None:
-        """The module, or None where it is not in the tree or cannot be parsed (``problems`` says why)."""
+        """The module, or None where it is not in the tree or cannot be parsed."""
         if dotted not in self._modules:
             self._modules[dotted] = self._load(dotted)
         return self._modules[dotted]
@@ -209,8 +235,7 @@ class World:
                 warnings.simplefilter("ignore")
                 parsed = ast.parse(decode(path.read_bytes()))
             return Module(dotted, file, parsed, is_package)
-        except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
-            self.problems[file] = f"{type(error).__name__}: {error}"
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
             return None
 
     def texts(self, root: str) -> dict[str, bytes]:
@@ -229,7 +254,7 @@ class World:
         return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     def decorated(self, root: str, decorator: str) -> list[tuple[str, str]]:
-        """``(module, definition)`` of what is decorated with ``@decorator`` or ``@x.decorator`` in a package."""
+        """``(module, definition)`` of what a package decorates with ``@decorator`` or ``@x.decorator``."""
         if root not in self._decorated:
             index: dict[str, list[tuple[str, str]]] = {}
             pattern = re.compile(

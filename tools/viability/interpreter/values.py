@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tools.viability.modules import Module
+    from tools.viability.interpreter.modules import Binding, Module
+    from tools.viability.interpreter.records import RaiseRecord
 
 
 class Kind(StrEnum):
@@ -241,6 +242,11 @@ class ClassValue:
         return f"<class {self.module.name}.{self.name}>"
 
     @property
+    def index(self) -> dict[str, list[Binding]]:
+        """Name → the statements of the class body that bind it."""
+        return self.module.class_index(self.node)
+
+    @property
     def external_bases(self) -> list[str]:
         return [base.path for base in self.mro() if isinstance(base, External)]
 
@@ -294,13 +300,12 @@ class Super:
 
 
 @dataclass(slots=True, eq=False)
-class Raised(Exception):
+class Raised(Exception):  # noqa: N818 - carries an error of the interpreted program, is none of ours
     """An exception of the interpreted program on its way up."""
 
     exception: Any
     """A Python exception class or instance, an :class:`Instance`, or unknown."""
-    record: Any = None
-    believed: bool = False
+    record: RaiseRecord | None = None
 
 
 def merge(first: Any, second: Any) -> Any:
@@ -320,3 +325,18 @@ def merge(first: Any, second: Any) -> Any:
     if len(options) > 4:
         return taint(UNKNOWN, both)
     return taint(Union(tuple(options)), both)
+
+
+def merge_all(values: list[Any]) -> Any:
+    """The join of any number of values; of none, unknown."""
+    result = values[0] if values else UNKNOWN
+    for other in values[1:]:
+        result = merge(result, other)
+    return result
+
+
+def original(function: Any) -> Any:
+    """What ``functools.wraps`` says a function stands for."""
+    while isinstance(function, Function) and isinstance(function.attrs.get("__wrapped__"), Function):
+        function = function.attrs["__wrapped__"]
+    return function

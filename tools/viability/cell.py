@@ -1,0 +1,36 @@
+"""The question and the answer: one cell, and its row with what explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from memory.vocabulary import Row
+from tools.viability.interpreter.values import Site
+from tools.viability.runs import Run
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One question: a backend of a component on an architecture. ``arch`` is ``(major, minor)``."""
+
+    component: str
+    backend: str
+    arch: tuple[int, int]
+
+    @property
+    def arch_name(self) -> str:
+        return f"sm{self.arch[0]}{self.arch[1]}"
+
+
+@dataclass
+class Judgement:
+    """A row and what explains it."""
+
+    row: Row
+    hops: list[tuple[Site, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+RunCell = Callable[[str, tuple[int, int]], Run]
+"""Runs the same layer and scenario for another backend and architecture (remembered by the caller)."""

@@ -1,0 +1,47 @@
+"""Binary operators on values."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tools.viability.interpreter.truth import CONCRETE, plain
+from tools.viability.interpreter.values import RUNTIME, UNKNOWN, Taint, Tensor, Unknown, strip, taint
+
+BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+
+
+def operate(op: ast.operator, left: Any, right: Any) -> Any:
+    a, ta = strip(left)
+    b, tb = strip(right)
+    a, b = plain(a), plain(b)
+    both = ta | tb
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return taint(Tensor(dtype=a.dtype if isinstance(a, Tensor) else b.dtype), Taint(both.kinds))
+    if isinstance(a, CONCRETE) and isinstance(b, CONCRETE) and type(op) in BINARY:
+        if isinstance(op, (ast.Mult, ast.LShift)) and any(
+            isinstance(s, int) and abs(s) > 1 << 40 for s in (a, b)
+        ):
+            return taint(UNKNOWN, both)
+        try:
+            return taint(BINARY[type(op)](a, b), both)
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError, MemoryError):
+            return taint(UNKNOWN, both)
+    if isinstance(op, ast.Pow) and isinstance(a, (int, float)) and isinstance(b, int) and 0 <= b < 64:
+        return taint(a**b, both)
+    runtime = any(isinstance(side, Unknown) and side.runtime for side in (a, b))
+    return taint(RUNTIME if runtime else UNKNOWN, both)

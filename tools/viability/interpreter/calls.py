@@ -1,0 +1,294 @@
+"""Calls: arguments bound, bodies run, and note taken of what leaves the package it was called in."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tools.viability.interpreter.branches import pop_pending
+from tools.viability.interpreter.dispatch import (
+    Leave,
+    call,
+    caller,
+    evaluate,
+    expression,
+    get_attribute,
+    has_method,
+    run,
+)
+from tools.viability.interpreter.items import elements
+from tools.viability.interpreter.machine import DEPTH_LIMIT, Machine
+from tools.viability.interpreter.modules import Module
+from tools.viability.interpreter.records import Condition, Crossing, Frame
+from tools.viability.interpreter.refusals import justified
+from tools.viability.interpreter.values import (
+    UNKNOWN,
+    Bound,
+    Descriptor,
+    External,
+    Function,
+    Instance,
+    Kind,
+    Native,
+    Open,
+    Partial,
+    Raised,
+    Site,
+    Super,
+    Taint,
+    Union,
+    Unknown,
+    bare,
+    merge,
+    merge_all,
+    of,
+    original,
+    strip,
+    taint,
+)
+
+RECURSION, RECURSION_UNSURE = 16, 2
+"""How often one function may be in progress at once: more than any sane program does; fewer where what it
+walks over is not known and so has no end."""
+
+
+@expression(ast.Call)
+def _call_node(m: Machine, node: ast.Call, frame: Frame) -> Any:
+    if (
+        isinstance(node.func, ast.Name)
+        and node.func.id == "super"
+        and not node.args
+        and frame.owner is not None
+    ):
+        receiver = next(iter(frame.locals.values()), UNKNOWN)
+        return Super(frame.owner, bare(receiver))
+    function = evaluate(m, node.func, frame)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    unsure = False
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            items, t = elements(m, evaluate(m, arg.value, frame))
+            if items is None:
+                unsure = True
+            else:
+                args.extend(taint(item, Taint(t.kinds)) for item in items)
+        else:
+            args.append(evaluate(m, arg, frame))
+    for keyword in node.keywords:
+        value = evaluate(m, keyword.value, frame)
+        if keyword.arg is not None:
+            kwargs[keyword.arg] = value
+        elif isinstance(bare(value), dict):
+            kwargs.update({str(k): v for k, v in bare(value).items()})
+        else:
+            unsure = True
+    if unsure:
+        kwargs["**"] = UNKNOWN
+    return call(m, function, args, kwargs, frame, node)
+
+
+@caller(Bound)
+def _bound(
+    m: Machine, f: Bound, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    return call(m, f.function, [f.receiver, *args], kwargs, frame, node)
+
+
+@caller(Native)
+def _native(
+    m: Machine, f: Native, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    kwargs.pop("**", None)
+    return f.call(m, args, kwargs, frame, node)
+
+
+@caller(Partial)
+def _partial(
+    m: Machine, f: Partial, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    return call(m, f.function, [*f.args, *args], {**f.kwargs, **kwargs}, frame, node)
+
+
+@caller(External)
+def _external(
+    m: Machine, f: External, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    return m.facts.call_external(m, f.path, args, kwargs, frame, node)
+
+
+@caller(Instance)
+def _instance(
+    m: Machine, f: Instance, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    for name in ("__call__", "forward"):
+        if has_method(f, name):
+            return call(m, get_attribute(m, f, name, frame, node), args, kwargs, frame, node)
+    return UNKNOWN
+
+
+@caller(Union)
+def _call_each(
+    m: Machine, f: Union, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    values: list[Any] = []
+    if frame is None:
+        return UNKNOWN
+    for option in f.options:
+        try:
+            with m.under(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard"))):
+                values.append(call(m, option, list(args), dict(kwargs), frame, node))
+        except Raised:
+            values.append(UNKNOWN)
+    return merge_all(values)
+
+
+@caller(Descriptor)
+def _descriptor(
+    m: Machine, f: Descriptor, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    return call(m, f.function, args, kwargs, frame, node)
+
+
+@caller(Open)
+def _open(m: Machine, f: Open, *_: Any) -> Any:
+    return Unknown(fact=f"{f.name}()")
+
+
+@caller(Unknown)
+def _unknown(m: Machine, f: Unknown, *_: Any) -> Any:
+    return Unknown(fact=f"{f.fact}()" if f.fact else None, runtime=f.runtime)
+
+
+@caller(Function)
+def call_function(
+    m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    m.step()
+    hooked = m.facts.intercept(m, f, args, kwargs)
+    if hooked is not NotImplemented:
+        return hooked
+    if f.module.name not in m.effects:
+        m.effects.add(f.module.name)
+        _run_registrations(m, f.module)
+    if len(m.stack) >= DEPTH_LIMIT:
+        m.misfits.append(f"call depth at {f.module.file}:{f.node.lineno}")
+        return UNKNOWN
+    if frame is not None and node is not None:
+        site = m.site(frame, node, "call")
+        _note_crossing(m, f, args, kwargs, frame, site)
+    else:
+        site = Site(f.module.file, f.node.lineno, "call", f.node.lineno)
+    inner = Frame(f.module, {}, parent=f.closure, function=f, owner=f.owner, base=len(m.conditions))
+    again = m.active.get(id(f.node), 0)
+    if again >= (RECURSION_UNSURE if m.uncertain else RECURSION):
+        return UNKNOWN  # a walk over something that is not known has no end
+    m.active[id(f.node)] = again + 1
+    bind_arguments(m, f, args, kwargs, inner)
+    m.stack.append(site)
+    try:
+        return _run_body(m, f, inner)
+    except Raised as error:
+        if not justified(m, error):
+            m.misfits.append(
+                f"{error.record.exception if error.record else '?'} from {f.module.file}:{f.name}"
+            )
+            return UNKNOWN
+        raise
+    finally:
+        m.active[id(f.node)] = again
+        m.stack.pop()
+        del m.conditions[inner.base :]
+
+
+def _run_registrations(m: Machine, module: Module) -> None:
+    """What importing a module does to tables elsewhere: its top-level ``register…(…)`` calls."""
+    frame = Frame(module, {})
+    conditions, m.conditions = m.conditions, []
+    handlers, m.handlers = m.handlers, []
+    try:
+        for statement in module.tree.body:
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Call):
+                name = getattr(value.func, "id", getattr(value.func, "attr", ""))
+                if "register" in name:
+                    try:
+                        evaluate(m, value, frame)
+                    except Raised:
+                        continue
+    finally:
+        m.conditions, m.handlers = conditions, handlers
+
+
+def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
+    if isinstance(f.node, ast.Lambda):
+        return evaluate(m, f.node.body, inner)
+    if f.module.is_generator(f.node):
+        inner.yields = []
+    try:
+        run(m, f.node.body, inner)
+        value: Any = None
+    except Leave as leave:
+        value = leave.value
+    except Raised as error:
+        if not inner.pending or (error.record is not None and error.record.proven):
+            raise
+        # An earlier exit that may have been taken: the raise is one of several ends.
+        return pop_pending(inner)
+    if inner.yields is not None:
+        return inner.yields
+    if inner.pending:
+        value = merge(pop_pending(inner), value)
+    return value
+
+
+def _note_crossing(
+    m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame, site: Any
+) -> None:
+    here, there = frame.module.name.split(".", 1)[0], f.module.name.split(".", 1)[0]
+    if here != there:
+        by_option = m.by_option or any(
+            Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
+        )
+        named = original(f)
+        told = tuple(
+            f"{key}={bare(value)}"
+            for key, value in [*enumerate(args), *kwargs.items()]
+            if isinstance(bare(value), (str, int)) and Kind.OPTION in strip(value)[1].kinds
+        )
+        name = f"{named.module.name}.{named.name}"
+        m.crossings.append(Crossing(name, frame.module.file, site, by_option, True, not m.uncertain, told))
+
+
+def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], inner: Frame) -> None:
+    """Bind as Python does; what is missing without a default is unknown rather than an error."""
+    spec = f.node.args
+    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    given = dict(kwargs)
+    unsure = given.pop("**", None) is not None
+    values: dict[str, Any] = dict(zip(names, args, strict=False))
+    extra = list(args[len(names) :])
+    definition = Frame(f.module, {}, parent=f.closure)
+    for name in names + [a.arg for a in spec.kwonlyargs]:
+        if name in given:
+            values[name] = given.pop(name)
+    defaults = (
+        dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
+        if spec.defaults
+        else {}
+    )
+    defaults.update(
+        {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
+    )
+    for name in names + [a.arg for a in spec.kwonlyargs]:
+        if name not in values:
+            default = defaults.get(name)
+            if default is None or unsure:
+                values[name] = UNKNOWN
+            else:
+                values[name] = evaluate(m, default, definition)
+    if spec.vararg:
+        values[spec.vararg.arg] = UNKNOWN if unsure and not extra else tuple(extra)
+    if spec.kwarg:
+        values[spec.kwarg.arg] = given
+    inner.locals.update(values)

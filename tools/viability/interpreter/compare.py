@@ -1,0 +1,195 @@
+"""Comparisons: decided, or an unknown that remembers which fact it compares with which constant."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tools.viability.interpreter.classes import enum_members
+from tools.viability.interpreter.dispatch import call_method, has_method
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.records import Frame
+from tools.viability.interpreter.truth import CONCRETE, SCALARS, deep, has_unknown, plain, truth
+from tools.viability.interpreter.values import (
+    RUNTIME,
+    UNKNOWN,
+    ClassValue,
+    EnumMember,
+    External,
+    Function,
+    Instance,
+    Kind,
+    Open,
+    Tensor,
+    Union,
+    Unknown,
+    bare,
+    strip,
+    taint,
+)
+
+COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+}
+
+
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "in": "not in", "not in": "in"}
+
+
+def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node: ast.expr) -> Any:
+    """One comparison; a decided one that looks at the scenario remembers where it stands."""
+    a, ta = deep(left)
+    b, tb = deep(right)
+    both = ta | tb | m.held_by(bare(right))
+    result = _compare(m, op, a, b)
+    if Kind.OPTION in both.kinds:
+        m.consulted.append(m.site(frame, node, "compare"))
+    if both.decisive and isinstance(result, bool):
+        # A literal list (or a declared constant) that the scenario is tested against is what decides.
+        for side in (strip(right)[1], strip(left)[1]):
+            for site in side.sites:
+                if site.role in ("list", "declared"):
+                    both = both.at(replace(site, role="decides"))
+        both = both.at(m.site(frame, node, "compare"))
+        if result and Kind.OPTION in both.kinds and isinstance(op, (ast.Eq, ast.Is, ast.In)):
+            m.selections.append(m.site(frame, node, "compare"))
+    return taint(result, both)
+
+
+def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        same = _identical(a, b)
+        return UNKNOWN if same is None else same is isinstance(op, ast.Is)
+    if isinstance(op, (ast.In, ast.NotIn)):
+        inside = contains(m, b, a)
+        if inside is None:
+            return _unknown_test(op, a, b)
+        return inside is isinstance(op, ast.In)
+    name, function = COMPARE[type(op)]
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return _unknown_test(op, a, b)
+    if isinstance(a, Union) or isinstance(b, Union):
+        options = [
+            _compare(m, op, x, y)
+            for x in (a.options if isinstance(a, Union) else (a,))
+            for y in (b.options if isinstance(b, Union) else (b,))
+        ]
+        return options[0] if all(o is options[0] for o in options) else UNKNOWN
+    if isinstance(a, CONCRETE) and isinstance(b, CONCRETE):
+        if has_unknown(a) or has_unknown(b):
+            return _unknown_test(op, _one_fact(a), _one_fact(b))
+        try:
+            return bool(function(a, b))
+        except TypeError:
+            return UNKNOWN
+    if name in ("==", "!="):
+        same = equal(m, a, b)
+        return UNKNOWN if same is None else same is (name == "==")
+    special = {"<": "__lt__", ">": "__gt__", "<=": "__le__", ">=": "__ge__"}[name]
+    if isinstance(a, Instance) and has_method(a, special):
+        return bare(call_method(m, a, special, [b]))
+    try:
+        result = function(a, b) if hasattr(a, "release") and hasattr(b, "release") else UNKNOWN
+    except TypeError:
+        return UNKNOWN
+    return result
+
+
+def _unknown_test(op: ast.cmpop, a: Any, b: Any) -> Unknown:
+    names = {ast.In: "in", ast.NotIn: "not in"}
+    name = names.get(type(op)) or COMPARE[type(op)][0]
+    flipped = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+    runtime = any(isinstance(side, Unknown) and side.runtime for side in (a, b))
+    if isinstance(a, Unknown) and a.fact and isinstance(b, (*SCALARS, tuple)):
+        return Unknown(a.fact, (a.fact, name, b), runtime)
+    if (
+        isinstance(b, Unknown)
+        and b.fact
+        and isinstance(a, (*SCALARS, tuple))
+        and name not in ("in", "not in")
+    ):
+        return Unknown(b.fact, (b.fact, flipped.get(name, name), a), runtime)
+    return RUNTIME if runtime else UNKNOWN
+
+
+def _one_fact(value: Any) -> Any:
+    """Parts of one fact, such as the numbers of a version, as that fact."""
+    if not isinstance(value, (tuple, list)) or not has_unknown(value):
+        return value
+    facts = {item.fact for item in value if isinstance(item, Unknown)}
+    fact = facts.pop() if len(facts) == 1 else None
+    return Unknown(fact=fact.removesuffix(".split()") if fact else None)
+
+
+def _identical(a: Any, b: Any) -> bool | None:
+    if isinstance(a, Union) or isinstance(b, Union):
+        sides = {
+            _identical(x, y)
+            for x in (a.options if isinstance(a, Union) else (a,))
+            for y in (b.options if isinstance(b, Union) else (b,))
+        }
+        return sides.pop() if len(sides) == 1 else None
+    for side, other in ((a, b), (b, a)):
+        if isinstance(side, Unknown):
+            # A thing that exists only while serving is never None; a configuration value may be.
+            return False if other is None and side.runtime else None
+    if isinstance(a, External) and isinstance(b, External):
+        return True if a == b else (None if a.root != "torch" else False)
+    if isinstance(a, SCALARS) and isinstance(b, SCALARS):
+        return type(a) is type(b) and a == b
+    return a is b
+
+
+def equal(m: Machine, a: Any, b: Any) -> bool | None:
+    if isinstance(a, External) and isinstance(b, External):
+        return True if a == b else (False if a.root == b.root == "torch" else None)
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return None
+    if isinstance(a, Instance):
+        if has_method(a, "__eq__"):
+            return truth(m, call_method(m, a, "__eq__", [b]))[0]
+        if a.closed and isinstance(b, Instance) and a.cls is b.cls:
+            return True if a is b else None
+    if isinstance(a, Open) or isinstance(b, Open):
+        return True if a is b else None
+    if isinstance(a, External) or isinstance(b, External):
+        return False if a is None or b is None else None
+    return a is b or (not isinstance(a, (Instance, EnumMember, ClassValue, Function)) and a == b)
+
+
+def contains(m: Machine, container: Any, item: Any) -> bool | None:
+    if isinstance(container, Instance) and container.items is not None:
+        container = container.items
+    if isinstance(container, ClassValue):
+        members = enum_members(m, container)
+        return item in members.values() if members is not None else None
+    if isinstance(container, str) and isinstance(item, str):
+        return item in container
+    if not isinstance(container, (tuple, list, set, frozenset, dict, range)):
+        if isinstance(container, Instance) and has_method(container, "__contains__"):
+            return truth(m, call_method(m, container, "__contains__", [item]))[0]
+        return None
+    if isinstance(container, range):
+        return item in container if isinstance(item, int) else None
+    unsure = False
+    for candidate in container:
+        candidate = plain(bare(candidate))
+        same: Any
+        if isinstance(candidate, Unknown) or isinstance(item, Unknown):
+            same = None
+        elif isinstance(candidate, CONCRETE) and isinstance(item, CONCRETE):
+            same = candidate == item
+        else:
+            same = equal(m, plain(candidate), plain(item))
+        if same:
+            return True
+        unsure = unsure or same is None
+    return None if unsure or (isinstance(item, (Unknown, Union)) and len(container)) else False

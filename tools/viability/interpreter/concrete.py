@@ -1,0 +1,131 @@
+"""Methods of plain Python values: containers that the interpreted program fills, and everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.viability.interpreter.items import elements
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.truth import deep
+from tools.viability.interpreter.values import (
+    CLEAN,
+    UNKNOWN,
+    Instance,
+    Native,
+    Open,
+    Union,
+    Unknown,
+    bare,
+    merge,
+    taint,
+)
+
+
+def concrete_method(v: Any, name: str) -> Any:
+    """A method of a plain value; arguments that are not known make the result unknown."""
+    if isinstance(v, bool) or not hasattr(v, name):
+        return UNKNOWN
+    attribute = getattr(v, name)
+    if not callable(attribute):
+        return attribute
+
+    def call(m: Machine, args: list[Any], kw: dict[str, Any], frame: Any = None, node: Any = None) -> Any:
+        extra = CLEAN
+        if isinstance(v, dict):
+            return _dict_method(m, v, name, args, kw)
+        if isinstance(v, (list, set)) and name in (
+            "append",
+            "add",
+            "extend",
+            "update",
+            "insert",
+            "remove",
+            "pop",
+        ):
+            return _mutate(m, v, name, args)
+        values = []
+        for arg in args:
+            value, t = deep(arg)
+            extra = extra | t
+            values.append(value)
+        if any(isinstance(value, (Unknown, Union, Instance, Open)) for value in values):
+            return taint(UNKNOWN, extra)
+        try:
+            return taint(attribute(*values, **{k: bare(x) for k, x in kw.items()}), extra)
+        except Exception:  # noqa: BLE001 - the interpreted program's error, told as unknown
+            return taint(UNKNOWN, extra)
+
+    return Native(name, call)
+
+
+def _mutate(m: Machine, v: Any, name: str, args: list[Any]) -> Any:
+    if name in ("extend", "update"):
+        for arg in args:
+            items, _ = elements(m, arg)
+            for item in items or []:
+                _put(m, v, item)
+        return None
+    if name == "pop":
+        return v.pop() if v and not args else UNKNOWN
+    if name == "insert" and isinstance(bare(args[0]), int):
+        v.insert(bare(args[0]), args[1])
+    elif name == "append":
+        v.append(args[0])
+    elif name == "add":
+        _put(m, v, args[0])
+    elif name == "remove":
+        for item in list(v):
+            if deep(item)[0] == deep(args[0])[0]:
+                v.remove(item)
+                break
+    return None
+
+
+def _put(m: Machine, v: Any, item: Any) -> None:
+    if isinstance(v, list):
+        v.append(item)
+        return
+    value, t = deep(item)
+    try:
+        v.add(value)
+    except TypeError:
+        return
+    m.hold(v, t)
+
+
+def _dict_method(m: Machine, v: dict[Any, Any], name: str, args: list[Any], kw: dict[str, Any]) -> Any:
+    if name in ("get", "pop", "setdefault"):
+        key, t = deep(args[0])
+        default = args[1] if len(args) > 1 else None
+        try:
+            if key in v:
+                return taint(v.pop(key) if name == "pop" else v[key], t)
+        except TypeError:
+            return UNKNOWN
+        if isinstance(key, (Unknown, Union)):
+            result = default
+            for value in list(v.values())[:4]:
+                result = merge(result, value)
+            return taint(result if v else default, t)
+        if name == "setdefault":
+            v[key] = default
+        return taint(default, t)
+    if name == "update":
+        for arg in args:
+            other = bare(arg)
+            if isinstance(other, dict):
+                for key, value in other.items():
+                    m.store(v, key, value)
+        for key, value in kw.items():
+            m.store(v, key, value)
+        return None
+    if name == "items":
+        return list(v.items())
+    if name in ("keys", "values"):
+        return list(getattr(v, name)())
+    if name == "copy":
+        return dict(v)
+    if name == "clear":
+        v.clear()
+        return None
+    return UNKNOWN

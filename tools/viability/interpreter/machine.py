@@ -1,0 +1,161 @@
+"""The state of one abstract run: one option value, one architecture, one scenario.
+
+A run keeps its own globals (never shared between architectures), the conditions that hold on the
+current path, the calls in progress, and what it saw: raises, gates passed, library calls, tests of the
+option. It knows no semantics: those are in the modules beside this one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tools.viability.interpreter.modules import World
+from tools.viability.interpreter.records import (
+    UNDO_MISSING,
+    Condition,
+    Crossing,
+    Frame,
+    GateEvent,
+    RaiseRecord,
+)
+from tools.viability.interpreter.values import CLEAN, External, Kind, Raised, Site, Taint, Unknown, bare
+
+if TYPE_CHECKING:
+    from tools.viability.interpreter.scenario import Scenario
+
+STEP_LIMIT = 250_000
+
+
+DEPTH_LIMIT = 70
+
+
+class BudgetError(Exception):
+    """The run took more steps than a cell may."""
+
+
+@dataclass
+class Machine:
+    world: World
+    facts: Scenario
+    limit: int = STEP_LIMIT
+    steps: int = 0
+    globals: dict[tuple[str, str], Any] = field(default_factory=dict)
+    resolving: set[tuple[str, str]] = field(default_factory=set)
+    conditions: list[Condition] = field(default_factory=list)
+    stack: list[Site] = field(default_factory=list)
+    handlers: list[Any] = field(default_factory=list)
+    undo: list[list[tuple[Any, Any, Any]]] = field(default_factory=list)
+    raises: list[RaiseRecord] = field(default_factory=list)
+    conditional: list[tuple[RaiseRecord, Unknown]] = field(default_factory=list)
+    gates: list[GateEvent] = field(default_factory=list)
+    crossings: list[Crossing] = field(default_factory=list)
+    remote: list[Site] = field(default_factory=list)
+    """Calls that fetch something from elsewhere when the engine runs."""
+    consulted: list[Site] = field(default_factory=list)
+    """Tests that depend on the option's value."""
+    selections: list[Site] = field(default_factory=list)
+    """Tests against the option's value that came out true."""
+    misfits: list[str] = field(default_factory=list)
+    """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
+    held: dict[int, tuple[Any, Taint]] = field(default_factory=dict)
+    """Taint of what was put into sets, which cannot hold tainted members."""
+    active: dict[int, int] = field(default_factory=dict)
+    """Calls in progress of each function, by its node's identity."""
+    asking: set[tuple[int, str]] = field(default_factory=set)
+    registered: set[Any] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    effects: set[str] = field(default_factory=set)
+
+    # -- bookkeeping ------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > self.limit:
+            raise BudgetError(f"more than {self.limit} steps")
+
+    def site(self, frame: Frame, node: ast.AST, role: str) -> Site:
+        line = getattr(node, "lineno", 1)
+        return Site(frame.module.file, line, role, getattr(node, "end_lineno", line) or line)
+
+    @contextmanager
+    def under(self, frame: Frame, condition: Condition) -> Iterator[None]:
+        """The condition holds for what runs inside."""
+        depth, flow = len(self.conditions), frame.flow
+        self.conditions.append(condition)
+        # What a nominal size chose is as good as chosen: only the size itself stays nominal.
+        frame.flow = flow | Taint(condition.taint.kinds - {Kind.SOFT})
+        try:
+            yield
+        finally:
+            del self.conditions[depth:]
+            frame.flow = flow
+
+    def assume(self, frame: Frame, condition: Condition) -> None:
+        """The condition holds for the rest of the frame (the other side left it)."""
+        condition.direct = False
+        self.conditions.append(condition)
+        frame.flow = frame.flow | Taint(condition.taint.kinds - {Kind.SOFT})
+
+    @property
+    def by_option(self) -> bool:
+        """Whether what runs now was chosen by the option's value."""
+        return any(Kind.OPTION in c.taint.kinds for c in self.conditions)
+
+    @property
+    def uncertain(self) -> bool:
+        return any(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
+
+    def refuse(
+        self,
+        site: Site,
+        exception: Any,
+        *,
+        frame: Frame,
+        guard: Taint | None = None,
+        cause: str = "raise",
+        message: str = "",
+    ) -> Raised:
+        """A :class:`Raised` for the interpreted program, with the record of why it was raised."""
+        if guard is None:
+            # Only the nearest frame with conditions of its own can justify a raise: what lies further
+            # out chose the way, not the refusal.
+            own = self.conditions[frame.base :] or self.conditions
+            guard = own[-1].taint.at(own[-1].site) if own else CLEAN
+        record = RaiseRecord(
+            site, describe(exception), message, tuple(self.conditions), tuple(self.stack), guard, cause
+        )
+        self.raises.append(record)
+        return Raised(exception, record)
+
+    def store(self, holder: dict[str, Any], key: Any, value: Any) -> None:
+        """Write into an object's attributes so that a branch that may not be taken can be undone."""
+        if self.undo:
+            self.undo[-1].append((holder, key, holder.get(key, UNDO_MISSING)))
+        holder[key] = value
+
+    def drop(self, holder: dict[str, Any], key: Any) -> None:
+        if key in holder:
+            if self.undo:
+                self.undo[-1].append((holder, key, holder[key]))
+            del holder[key]
+
+    def hold(self, container: Any, added: Taint) -> None:
+        before = self.held.get(id(container), (container, CLEAN))[1]
+        self.held[id(container)] = (container, before | added)
+
+    def held_by(self, container: Any) -> Taint:
+        return self.held.get(id(container), (None, CLEAN))[1]
+
+
+def describe(exception: Any) -> str:
+    """The class name of an interpreted exception."""
+    value = bare(exception)
+    for candidate in (value, getattr(value, "cls", None)):
+        name = getattr(candidate, "name", None) or getattr(candidate, "__name__", None)
+        if isinstance(name, str):
+            return name
+    return value.path if isinstance(value, External) else type(value).__name__

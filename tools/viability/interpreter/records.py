@@ -1,0 +1,99 @@
+"""What one run is made of and what it notes down: frames, conditions, raises, gates, calls that leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.viability.interpreter.modules import Module
+from tools.viability.interpreter.values import CLEAN, Kind, Site, Taint
+
+
+@dataclass(slots=True)
+class Condition:
+    """A test on the current path: what it depended on and where it stands."""
+
+    taint: Taint
+    site: Site
+    direct: bool = True
+    """False for what was concluded from an earlier exit."""
+
+
+@dataclass(slots=True)
+class Frame:
+    module: Module
+    locals: dict[str, Any]
+    parent: Frame | None = None
+    function: Any = None
+    owner: Any = None
+    flow: Taint = CLEAN
+    pending: list[Any] = field(default_factory=list)
+    yields: list[Any] | None = None
+    globals_declared: frozenset[str] = frozenset()
+    nonlocals: frozenset[str] = frozenset()
+    base: int = 0
+    """Index into the machine's conditions where this frame's own begin."""
+
+
+@dataclass(slots=True)
+class RaiseRecord:
+    """One raise: where, what, under which conditions, on which call path."""
+
+    site: Site
+    exception: str
+    message: str
+    conditions: tuple[Condition, ...]
+    stack: tuple[Site, ...]
+    guard: Taint
+    cause: str = "raise"
+    """``raise``, ``assert``, ``import``, ``lookup``: the kind of statement that refused."""
+
+    @property
+    def proven(self) -> bool:
+        """The direct guard looks at a fact of the scenario, and nothing on the path is unknown."""
+        return (
+            self.guard.decisive
+            and Kind.SOFT not in self.guard.kinds
+            and not any(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
+        )
+
+
+@dataclass(slots=True)
+class GateEvent:
+    """A test with a refusal on one side, decided by the scenario: passed or failed."""
+
+    site: Site
+    taint: Taint
+    passed: bool
+    stack: tuple[Site, ...]
+
+
+@dataclass(slots=True)
+class Crossing:
+    """A call that left the package it was made in, or the sources altogether."""
+
+    name: str
+    caller: str
+    site: Site
+    by_option: bool
+    readable: bool
+    certain: bool = True
+    """Nothing on the path to the call was unknown."""
+    told: tuple[str, ...] = ()
+    """Arguments that carry the option's value, in whatever form it has by then."""
+
+
+class _Marker:
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+NOT_BOUND = _Marker("<not bound>")
+
+
+UNDO_MISSING = _Marker("<missing>")

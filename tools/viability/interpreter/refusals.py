@@ -1,0 +1,121 @@
+"""Refusals: ``raise`` and ``assert``, tests in front of them, and who catches what."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tools.viability.interpreter.compare import NEGATED
+from tools.viability.interpreter.dispatch import evaluate, statement
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.records import Frame, GateEvent, RaiseRecord
+from tools.viability.interpreter.truth import truth
+from tools.viability.interpreter.values import (
+    UNKNOWN,
+    ClassValue,
+    External,
+    Function,
+    Instance,
+    Kind,
+    Raised,
+    Taint,
+    Unknown,
+    bare,
+)
+
+
+def note_gate(m: Machine, site: Any, depends: Taint, *, passed: bool) -> None:
+    if not m.uncertain:
+        m.gates.append(GateEvent(site, depends, passed, tuple(m.stack)))
+
+
+def note_conditional(
+    m: Machine, frame: Frame, statement: ast.stmt, value: Any, holds: bool, depends: Taint, site: Any
+) -> None:
+    test = value.test if isinstance(value, Unknown) else None
+    if test is not None:
+        if holds:
+            test = (test[0], NEGATED[test[1]], test[2])
+        record = RaiseRecord(
+            m.site(frame, statement, "raise"), "", "", tuple(m.conditions), tuple(m.stack), depends.at(site)
+        )
+        m.conditional.append((record, Unknown(test[0], test)))
+
+
+@statement(ast.Raise)
+def _raise(m: Machine, node: ast.Raise, frame: Frame) -> None:
+    if node.exc is None:
+        handled = frame.locals.get("<handled>")
+        if isinstance(handled, Raised):
+            raise Raised(handled.exception, handled.record)
+        raise m.refuse(m.site(frame, node, "raise"), UNKNOWN, frame=frame)
+    message = ""
+    exception: Any = UNKNOWN
+    target = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    exception = evaluate(m, target, frame)
+    if isinstance(node.exc, ast.Call) and node.exc.args:
+        text = bare(evaluate(m, node.exc.args[0], frame))
+        message = text if isinstance(text, str) else getattr(text, "fact", None) or ""
+    if isinstance(bare(exception), Function):  # a helper that builds the exception
+        exception = evaluate(m, node.exc, frame)
+    raise m.refuse(m.site(frame, node, "raise"), exception, frame=frame, message=message)
+
+
+@statement(ast.Assert)
+def _assert(m: Machine, node: ast.Assert, frame: Frame) -> None:
+    value = evaluate(m, node.test, frame)
+    decided, depends = truth(m, value)
+    site = m.site(frame, node, "raise")
+    if decided is None:
+        note_conditional(m, frame, node, bare(value), False, depends, site)
+        return
+    if depends.decisive:
+        note_gate(m, site, depends, passed=decided)
+    if decided or Kind.SOFT in depends.kinds:
+        return
+    text = bare(evaluate(m, node.msg, frame)) if node.msg else ""
+    raise m.refuse(
+        site,
+        AssertionError,
+        frame=frame,
+        guard=depends.at(m.site(frame, node, "guard")),
+        cause="assert",
+        message=text if isinstance(text, str) else getattr(text, "fact", None) or "",
+    )
+
+
+def catches(m: Machine, handler: ast.ExceptHandler, exception: Any, frame: Frame) -> bool:
+    if handler.type is None:
+        return True
+    wanted = bare(evaluate(m, handler.type, frame))
+    value = bare(exception)
+    cls = value.cls if isinstance(value, Instance) else value
+    for kind in wanted if isinstance(wanted, tuple) else (wanted,):
+        kind = bare(kind)
+        if isinstance(kind, type) and isinstance(cls, type) and issubclass(cls, kind):
+            return True
+        if isinstance(cls, ClassValue):
+            for base in cls.mro():
+                if base is kind or (
+                    isinstance(base, type) and isinstance(kind, type) and issubclass(base, kind)
+                ):
+                    return True
+        if isinstance(cls, External) and (cls == kind or kind in (Exception, BaseException)):
+            return True
+        if isinstance(cls, Unknown) and kind in (Exception, BaseException):
+            return True
+    return False
+
+
+def justified(m: Machine, error: Raised) -> bool:
+    """Whether a raise may travel on: the scenario justifies it, or somebody further out handles it."""
+    if error.record is None or error.record.guard.decisive:
+        return True
+    # A catch-all is no witness: it would take the path of a failure that is only ours.
+    return any(
+        handler.type is not None
+        and bare(evaluate(m, handler.type, frame)) not in (Exception, BaseException)
+        and catches(m, handler, error.exception, frame)
+        for node, frame in m.handlers
+        for handler in node.handlers
+    )

@@ -1,0 +1,70 @@
+"""What the interpreter asks of the scenario: the device, the options, the libraries outside the sources.
+
+:class:`tools.viability.facts.Facts` is what answers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.modules import Module
+from tools.viability.interpreter.records import Frame
+from tools.viability.interpreter.values import Function, Instance, Taint, Tensor
+
+
+class Scenario(Protocol):
+    """The hooks of one run. ``NotImplemented`` from a hook means that it has nothing to say."""
+
+    @property
+    def module_methods(self) -> frozenset[str]:
+        """Methods that a layer inherits from the framework's base class."""
+
+    @property
+    def root(self) -> str:
+        """The engine's top-level package."""
+
+    @property
+    def kernel_packages(self) -> frozenset[str]:
+        """Packages outside the sources that the run met and that are no frameworks."""
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Distribution → version, as far as the environment tells."""
+
+    def external(self, path: str) -> Any:
+        """What a dotted path outside the sources stands for."""
+
+    def has_external(self, path: str) -> bool | None:
+        """Whether it exists; None where that is not known."""
+
+    def presence_taint(self, holder: Any, name: str) -> Taint:
+        """What the presence of ``holder.name`` depends on."""
+
+    def call_external(
+        self, m: Machine, path: str, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+    ) -> Any: ...
+
+    def tensor_attribute(self, value: Tensor, name: str) -> Any: ...
+
+    def module_method(
+        self, m: Machine, instance: Instance, name: str, args: list[Any], kw: dict[str, Any]
+    ) -> Any:
+        """A call of one of ``module_methods``."""
+
+    def reads_options(self, function: ast.FunctionDef) -> bool:
+        """Whether a function reads the engine's options."""
+
+    def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
+        """The option that an attribute of something not followed stands for, told by its name."""
+
+    def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
+        """A module's global after the start-up function ``writer`` has filled it from the options."""
+
+    def register_all(self, m: Machine, module: Module) -> None:
+        """Run what registers itself in the tables of ``module``."""
+
+    def intercept(self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """The result of a call that only a running process has."""

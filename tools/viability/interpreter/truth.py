@@ -1,0 +1,91 @@
+"""Which values are plain Python, and whether a value is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.viability.interpreter.dispatch import call_method, has_method
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.values import (
+    UNKNOWN,
+    ClassValue,
+    EnumMember,
+    External,
+    Instance,
+    Taint,
+    Tensor,
+    Union,
+    Unknown,
+    bare,
+    strip,
+)
+
+CONCRETE = (
+    *(int, float, str, bytes, bool, type(None), complex),
+    *(tuple, list, dict, set, frozenset, range, slice),
+)
+"""Types whose values stand for themselves."""
+SCALARS = (int, float, str, bytes, bool, type(None))
+
+
+def truth(m: Machine, value: Any) -> tuple[bool | None, Taint]:
+    """Whether a value is true: True, False, or None where it is not known; and what that depends on."""
+    v, t = strip(value)
+    if isinstance(v, Unknown):
+        return None, t
+    if isinstance(v, Union):
+        sides = {truth(m, option)[0] for option in v.options}
+        return (sides.pop() if len(sides) == 1 else None), t
+    if isinstance(v, CONCRETE):
+        return bool(v), t
+    if isinstance(v, External):
+        return (True if v.root in m.world.assumed else None), t
+    if isinstance(v, Tensor):
+        return None, t
+    if isinstance(v, Instance):
+        for name in ("__bool__", "__len__"):
+            if has_method(v, name):
+                return truth(m, call_method(m, v, name, []))
+        if v.items is not None:
+            return bool(v.items), t
+    if isinstance(v, EnumMember) and isinstance(bare(v.value), int) and is_int_enum(v.owner):
+        return bool(bare(v.value)), t
+    return True, t
+
+
+def is_int_enum(cls: ClassValue) -> bool:
+    return any(base.rsplit(".", 1)[-1] in ("IntEnum", "IntFlag", "int") for base in cls.external_bases)
+
+
+def is_str_enum(cls: ClassValue) -> bool:
+    return any(base.rsplit(".", 1)[-1] in ("StrEnum", "str") for base in cls.external_bases)
+
+
+def plain(value: Any) -> Any:
+    """Mixed-in enum members as the int or str they are."""
+    if isinstance(value, EnumMember) and (is_int_enum(value.owner) or is_str_enum(value.owner)):
+        return bare(value.value)
+    return value
+
+
+def deep(value: Any) -> tuple[Any, Taint]:
+    """A container's concrete content without taint inside, or Unknown; and the joined taint."""
+    v, t = strip(value)
+    v = plain(v)
+    if isinstance(v, (tuple, list, set, frozenset)):
+        items = []
+        for item in v:
+            inner, extra = deep(item)
+            t = t | extra
+            items.append(inner)
+        try:
+            return type(v)(items), t
+        except TypeError:
+            return UNKNOWN, t
+    return v, t
+
+
+def has_unknown(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(has_unknown(item) for item in value)
+    return isinstance(value, (Unknown, Union))

@@ -1,0 +1,156 @@
+"""The life of one layer, from start-up and its constructor to a forward pass, under one scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.viability.discover import Discovery, Layer
+from tools.viability.facts import Facts
+from tools.viability.interpreter.classes import class_attribute
+from tools.viability.interpreter.dispatch import get_attribute
+from tools.viability.interpreter.machine import BudgetError, Machine
+from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.records import NOT_BOUND, Frame
+from tools.viability.interpreter.values import (
+    UNKNOWN,
+    Bound,
+    ClassValue,
+    Instance,
+    Kind,
+    Open,
+    Tainted,
+    bare,
+    of,
+    strip,
+)
+from tools.viability.nominal import arguments
+from tools.viability.runs import Run, attempt
+
+
+def run_layer(
+    discovery: Discovery, facts: Facts, layer: Layer, quantisation: str | None, checkpoint: Any
+) -> Run:
+    """Build a layer of the family, load its weights, call it."""
+    m = Machine(discovery.world, facts)
+    result = Run(m, layer)
+    hook = discovery.profile.checkpoint_config
+    facts.hooks = {hook: lambda *_: UNKNOWN}
+    try:
+        _install(m, discovery, facts, result)
+        m.consulted.clear()
+        if result.refused is None:
+            first = _configuration(m, discovery, quantisation, checkpoint, result)
+            facts.hooks = {hook: lambda *_: first}
+        if result.refused is None:
+            _check_capability(m, discovery, quantisation, result)
+        if result.refused is None:
+            # A fresh one: the check may have changed the first for a model that is not known here.
+            config = _configuration(m, discovery, quantisation, checkpoint, result)
+            _live(m, discovery, layer, config, result)
+    except BudgetError as error:
+        result.problem = str(error)
+    except RecursionError:
+        result.problem = "the interpreter ran out of stack"
+    return result
+
+
+def _install(m: Machine, discovery: Discovery, facts: Facts, result: Run) -> None:
+    """What start-up does with the option before any layer exists."""
+    for module_name, name in discovery.readers.installers(facts.field) if facts.field else []:
+        module = discovery.world.module(module_name)
+        if module is None or result.refused is not None:
+            continue
+        function = global_name(m, module, name)
+        node = getattr(bare(function), "node", None)
+        args = [facts.options_object(m) for _ in node.args.args] if node is not None else []
+        attempt(m, result, "start", function, args, {})
+
+
+def _configuration(
+    m: Machine, discovery: Discovery, quantisation: str | None, checkpoint: Any, result: Run
+) -> Any:
+    """The engine's configuration object for the scenario's quantisation."""
+    place = discovery.quantisation_lookup
+    if quantisation is None or place is None:
+        return None
+    module = discovery.world.module(place[0])
+    assert module is not None
+    name = Tainted(quantisation, of(Kind.QUANTISATION))
+    cls = attempt(m, result, "quantisation", global_name(m, module, place[1]), [name], {})
+    value = bare(cls)
+    if not isinstance(value, ClassValue):
+        return UNKNOWN
+    maker = get_attribute(m, value, "from_config", Frame(value.module, {}), None)
+    # The loader adds the model class's map of fused layers to what the checkpoint says.
+    return attempt(m, result, "checkpoint", maker, [{"packed_modules_mapping": {}, **_copy(checkpoint)}], {})
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
+
+
+def _check_capability(m: Machine, discovery: Discovery, quantisation: str | None, result: Run) -> None:
+    if quantisation is None:
+        return
+    for module_name, function in discovery.capability_checks:
+        module = discovery.world.module(module_name)
+        if module is None:
+            continue
+        config = Open("model config", {"quantization": Tainted(quantisation, of(Kind.QUANTISATION))})
+        node = global_name(m, module, function)
+        count = len(bare(node).node.args.args) if hasattr(bare(node), "node") else 2
+        attempt(m, result, "capability", node, [config, *[Open("load config") for _ in range(count - 1)]], {})
+
+
+def _live(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run) -> None:
+    cls = _choose(m, discovery, layer, config, result)
+    if cls is None or result.refused is not None:
+        return
+    result.chosen = f"{cls.module.name}.{cls.name}"
+    keywords = discovery.keywords(layer)
+    made = attempt(m, result, "construct", cls, [], arguments(m, cls, "__init__", config, keywords))
+    instance = bare(made)
+    if result.refused is not None or not isinstance(instance, Instance):
+        return
+    after = discovery.profile.after_loading
+    method = next(
+        (
+            bare(value)
+            for value in instance.attrs.values()
+            if isinstance(bare(value), Instance)
+            and class_attribute(m, bare(value).cls, after)[0] is not NOT_BOUND
+        ),
+        None,
+    )
+    if method is not None:
+        attempt(m, result, "load", get_attribute(m, method, after, None, None), [instance], {})
+    _pass_forward(m, cls, instance, config, result)
+
+
+def _pass_forward(m: Machine, cls: ClassValue, instance: Instance, config: Any, result: Run) -> None:
+    forward, _ = class_attribute(m, cls, "forward")
+    if result.refused is None and forward is not NOT_BOUND:
+        attempt(m, result, "forward", Bound(forward, instance), [], arguments(m, cls, "forward", config))
+
+
+def _choose(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run) -> ClassValue | None:
+    for module_name, function in layer.selectors:
+        module = discovery.world.module(module_name)
+        if module is None:
+            continue
+        chosen, _ = strip(attempt(m, result, "select", global_name(m, module, function), [config], {}))
+        if isinstance(chosen, ClassValue):
+            return chosen
+    for module_name, name in layer.classes:
+        module = discovery.world.module(module_name)
+        if module is None:
+            continue
+        try:
+            value = bare(global_name(m, module, name))
+        except KeyError:
+            continue
+        if isinstance(value, ClassValue):
+            return value
+    return None

@@ -1,0 +1,89 @@
+"""Stand-ins for the arguments of a layer: what a call needs in order to be followed, and no more."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tools.viability.interpreter.classes import class_attribute
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.values import (
+    RUNTIME,
+    UNKNOWN,
+    ClassValue,
+    External,
+    Kind,
+    Open,
+    Tainted,
+    Tensor,
+    bare,
+    of,
+)
+
+SOFT = of(Kind.SOFT)
+
+
+DATA = ("x", "hidden_states", "input_", "q", "k", "v", "query", "key", "value")
+"""Names of parameters that carry tensors, where nothing is annotated."""
+
+
+def arguments(
+    m: Machine, cls: ClassValue, method: str, config: Any, usual: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Nominal arguments for the parameters without a default and for those that callers usually give."""
+    found, _ = class_attribute(m, cls, method)
+    function = bare(found)
+    if not hasattr(function, "node"):
+        return {"quant_config": config} if method == "__init__" else {}
+    spec = function.node.args
+    given: dict[str, Any] = {}
+    positional = [*spec.posonlyargs, *spec.args][1:]
+    required = positional[: len(positional) - len(spec.defaults)] if spec.defaults else positional
+    for parameter in [*positional, *spec.kwonlyargs]:
+        if parameter.arg == "quant_config":
+            given["quant_config"] = config
+        elif parameter.arg == "prefix":
+            given["prefix"] = "model.layers.0.part"
+        elif parameter in required or (parameter.arg in usual and _is_none(spec, parameter)):
+            given[parameter.arg] = nominal(parameter)
+    if spec.vararg or spec.kwarg:
+        # The signature is forwarded: the base class's is the one that counts.
+        for base in cls.mro()[1:]:
+            if isinstance(base, ClassValue) and method in {
+                s.name for s in base.node.body if isinstance(s, ast.FunctionDef)
+            }:
+                return {**arguments(m, base, method, config, usual), **given}
+    return given
+
+
+def _is_none(spec: ast.arguments, parameter: ast.arg) -> bool:
+    """Whether a parameter's default is None."""
+    positional = [*spec.posonlyargs, *spec.args]
+    defaults = dict(zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True))
+    defaults.update({a: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None})
+    default = defaults.get(parameter)
+    return isinstance(default, ast.Constant) and default.value is None
+
+
+def nominal(parameter: ast.arg) -> Any:
+    """A stand-in for an argument: sizes are soft numbers, tensors are tensors, the rest is unknown."""
+    name = parameter.arg
+    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    if "Tensor" in annotation or name in DATA:
+        shape = (Tainted(64, SOFT), Tainted(4096, SOFT))
+        return Tensor(shape, External("torch.bfloat16"))
+    if annotation == "bool":
+        return False
+    if (
+        annotation == "int"
+        or name.endswith(("size", "dim", "_id"))
+        or name.startswith("num_")
+        or name == "top_k"
+    ):
+        if name.endswith("_id"):
+            return 0
+        small = name.startswith("num") or name == "top_k"
+        return Tainted(8 if small else 4096, SOFT)
+    if annotation == "str":
+        return UNKNOWN
+    return RUNTIME if annotation == "" or annotation.startswith("Optional") else Open(name)

@@ -1,0 +1,161 @@
+"""Rows of cells that nothing refuses: which kernels the value led to, and whether it made a difference."""
+
+from __future__ import annotations
+
+from memory.vocabulary import Because, Condition, HypothesisState, Row, Verdict
+from tools.source.tree import SourceTree
+from tools.viability.cell import Cell, Judgement, RunCell
+from tools.viability.evidence import evidence_at, first_gate
+from tools.viability.interpreter.values import Kind
+from tools.viability.runs import Run
+
+AUTOMATIC = ("auto", "none", "default")
+"""Values that leave the choice to the engine; they may share their way with what they resolve to."""
+
+
+def passed_row(cell: Cell, run: Run, again: RunCell, others: list[str], tree: SourceTree) -> Judgement:
+    m = run.machine
+    kernels = kernel_calls(run)
+    chosen = [crossing for crossing in m.crossings if crossing.by_option]
+    hops = [(crossing.site, f"calls {crossing.name}") for crossing in chosen]
+    shown = [crossing for crossing in chosen if crossing.readable] or chosen
+    twins = [
+        other
+        for other in others
+        if other != cell.backend and _same_way(run, again(other, cell.arch), kernels)
+    ]
+    common = {
+        "component": cell.component,
+        "backend": cell.backend,
+        "arch": cell.arch_name,
+        "conditions": _conditions(run),
+        "first_gate": first_gate(cell, run, again),
+        "state": HypothesisState.PREDICTED,
+        "evidence": tuple(evidence_at(tree, crossing.site, "call") for crossing in shown[:4]),
+    }
+    notes = _notes(run)
+    if cell.backend in AUTOMATIC:
+        common["runs_instead"] = _leads_to(cell, run, again, others)
+    if cell.backend not in AUTOMATIC and any(twin not in AUTOMATIC for twin in twins):
+        row = Row(**common, verdict=Verdict.REROUTED, because=Because.OPTION, runs_instead=_main(kernels))
+        return Judgement(
+            row,
+            hops,
+            [f"the same code runs for {', '.join(sorted(twins))}: the value is not consulted", *notes],
+        )
+    # A compiled package whose version the code checks stands or falls with that check.
+    covered = {unknown.test[0].split(".", 1)[0] for _, unknown in m.conditional if unknown.test}
+    shared = _shared(cell, run, again, others)
+    closed = [
+        crossing
+        for crossing in chosen
+        if not crossing.readable
+        and crossing.certain
+        and crossing.name.split(".", 1)[0] not in covered
+        and crossing.name not in shared
+    ]
+    if closed:
+        names = ", ".join(dict.fromkeys(crossing.name for crossing in closed))
+        row = Row(**common, verdict=Verdict.UNKNOWN)
+        return Judgement(row, hops, [f"runs compiled code that was not read: {names}", *notes])
+    if m.remote:
+        where = m.remote[0]
+        why = (
+            f"runs what {where.file}:{where.line} fetches at run time; "
+            "for which architectures is not in the sources"
+        )
+        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
+    if not kernels:
+        return Judgement(
+            Row(**common, verdict=Verdict.UNKNOWN),
+            hops,
+            ["no kernel call was reached: the way was not followed to its end", *notes],
+        )
+    return Judgement(Row(**common, verdict=Verdict.NO_STATIC_OBSTACLE), hops, notes)
+
+
+def _shared(cell: Cell, run: Run, again: RunCell, others: list[str]) -> set[str]:
+    """Compiled calls that every value of the option makes: they do not tell one backend from another."""
+    names = {crossing.name for crossing in run.machine.crossings if not crossing.readable}
+    for other in others:
+        there = again(other, cell.arch)
+        if names and other != cell.backend and there.refused is None and there.problem is None:
+            names &= {crossing.name for crossing in there.machine.crossings}
+    return names if len(others) > 1 else set()
+
+
+def kernel_calls(run: Run) -> tuple[str, ...]:
+    """The library functions that the option's value leads to, in order, once each."""
+    return tuple(dict.fromkeys(c.name for c in run.machine.crossings if c.by_option))
+
+
+def signature(run: Run) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The same with what the calls were told of the option: two values with one signature run one code."""
+    return tuple(dict.fromkeys((c.name, c.told) for c in run.machine.crossings if c.by_option))
+
+
+def _main(kernels: tuple[str, ...]) -> str | None:
+    """The call that does the work, told by the words of its name; else the last."""
+    for words in ({"mm", "gemm", "bmm"}, {"moe", "attention", "fwd"}):
+        for name in kernels:
+            if words & set(name.rsplit(".", 1)[-1].split("_")):
+                return name
+    return kernels[-1] if kernels else None
+
+
+def _same_way(run: Run, other: Run, kernels: tuple[str, ...]) -> bool:
+    return (
+        other.refused is None
+        and other.problem is None
+        and bool(kernels)
+        and signature(other) == signature(run)
+        and other.chosen == run.chosen
+        and other.machine.selections == run.machine.selections
+        and other.machine.steps == run.machine.steps
+    )
+
+
+def _leads_to(cell: Cell, run: Run, again: RunCell, others: list[str]) -> str | None:
+    """The one named value whose way an automatic one takes, if exactly one does."""
+    mine = signature(run)
+    same = [
+        other
+        for other in others
+        if other not in AUTOMATIC
+        and again(other, cell.arch).refused is None
+        and again(other, cell.arch).problem is None
+        and signature(again(other, cell.arch)) == mine
+        and again(other, cell.arch).chosen == run.chosen
+    ]
+    return same[0] if mine and len(same) == 1 else None
+
+
+def _conditions(run: Run) -> tuple[Condition, ...]:
+    """Facts that a refusal on the way depends on and that the scenario leaves open."""
+    found: dict[tuple[str, str, str], Condition] = {}
+    called = {crossing.name.split(".", 1)[0] for crossing in run.machine.crossings if not crossing.readable}
+    for record, unknown in run.machine.conditional:
+        if unknown.test is None:
+            continue
+        fact, op, value = unknown.test
+        root = fact.split(".", 1)[0].split("(", 1)[0]
+        if root not in run.machine.facts.kernel_packages or not _plain(value) or "." not in fact:
+            continue
+        if any(Kind.UNKNOWN in c.taint.kinds for c in record.conditions) and root not in called:
+            continue
+        found[fact, op, repr(value)] = Condition(fact=fact, op=op, value=value)
+    return tuple(found.values())
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, (int, str, float)) or (
+        isinstance(value, tuple) and all(_plain(v) for v in value)
+    )
+
+
+def _notes(run: Run) -> list[str]:
+    m = run.machine
+    notes = []
+    if m.misfits:
+        notes.append(f"{len(m.misfits)} places on the way could not be followed")
+    return notes

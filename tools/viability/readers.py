@@ -1,0 +1,131 @@
+"""Who reads an option while the engine starts: what installs its value, and what checks it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from tools.viability.facts import OptionTable
+from tools.viability.interpreter.modules import Module
+
+Reader = tuple[Module, ast.FunctionDef, ast.ClassDef | None]
+"""A function, the module it stands in, and the class if it is a method."""
+
+
+class Readers:
+    """Functions that read an option's field, found in the modules that name it.
+
+    ``table`` is the options object, ``homes`` the folders where options are declared, ``modules_with`` finds
+    the engine's modules that hold some bytes.
+    """
+
+    def __init__(
+        self, table: OptionTable, homes: frozenset[str], modules_with: Callable[[bytes], list[Module]]
+    ) -> None:
+        self.table = table
+        self.homes = homes
+        self.modules_with = modules_with
+        self._found: dict[str, list[Reader]] = {}
+        self._installers: dict[str, list[tuple[str, str]]] = {}
+        self._validators: dict[str, list[tuple[str, str | None, str]]] = {}
+
+    def installers(self, field: str) -> list[tuple[str, str]]:
+        """Start-up functions that hand the option's value to an object of the running engine."""
+        if field not in self._installers:
+            self._installers[field] = [
+                (module.name, function.name)
+                for module, function, owner in self.readers(field)
+                if owner is None and _installs(function, field)
+            ]
+        return self._installers[field]
+
+    def validators(self, field: str) -> list[tuple[str, str | None, str]]:
+        """``(module, class or None, function)`` that always look at an option while options are settled.
+
+        Methods of the options class that its ``__post_init__`` calls, and functions beside the options that
+        a decorator of the same package registers; each takes the options object and nothing else.
+        """
+        if field not in self._validators:
+            self._validators[field] = [
+                (module.name, owner.name if owner else None, function.name)
+                for module, function, owner in self.readers(field)
+                if (self._settles(module, owner, function) if owner else self._registered(module, function))
+            ]
+        return self._validators[field]
+
+    def _settles(self, module: Module, owner: ast.ClassDef, function: ast.FunctionDef) -> bool:
+        fields = self.table.fields
+        declared = {
+            part.target.id
+            for part in owner.body
+            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+        }
+        if len(declared & set(fields)) < 20 or len(function.args.args) != 1 or function.decorator_list:
+            return False
+        settle = next(
+            (
+                part
+                for part in owner.body
+                if isinstance(part, ast.FunctionDef) and part.name == "__post_init__"
+            ),
+            None,
+        )
+        return settle is not None and calls_method(settle, function.name)
+
+    def _registered(self, module: Module, function: ast.FunctionDef) -> bool:
+        folder = module.file.rpartition("/")[0]
+        beside = any(home.startswith(folder) and folder.count("/") >= 2 for home in self.homes)
+        return (
+            beside
+            and len(function.args.args) == 1
+            and any(isinstance(decorator, ast.Name) for decorator in function.decorator_list)
+        )
+
+    def readers(self, field: str) -> list[Reader]:
+        """Functions and methods that read an option's field directly."""
+        if field not in self._found:
+            self._found[field] = [
+                (module, function, owner)
+                for module in self.modules_with(f".{field}".encode())
+                for owner, function in _functions(module.tree)
+                if any(
+                    isinstance(node, ast.Attribute) and node.attr == field and isinstance(node.ctx, ast.Load)
+                    for node in ast.walk(function)
+                )
+            ]
+        return self._found[field]
+
+
+def _installs(function: ast.FunctionDef, field: str) -> bool:
+    """Whether a function puts the field's value into an attribute of something that is not its parameter."""
+    parameters = {a.arg for a in function.args.args}
+    if function.decorator_list or len(parameters) > 1:
+        return False
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(part, ast.Attribute) and part.attr == field for part in ast.walk(node.value)
+        ):
+            for target in node.targets:
+                holder = target
+                while isinstance(holder, ast.Attribute):
+                    holder = holder.value
+                if isinstance(target, ast.Attribute) and getattr(holder, "id", None) not in parameters:
+                    return True
+    return False
+
+
+def _functions(tree: ast.Module) -> list[tuple[ast.ClassDef | None, ast.FunctionDef]]:
+    found: list[tuple[ast.ClassDef | None, ast.FunctionDef]] = []
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            found.append((None, statement))
+        elif isinstance(statement, ast.ClassDef):
+            found.extend((statement, part) for part in statement.body if isinstance(part, ast.FunctionDef))
+    return found
+
+
+def calls_method(node: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == name
+        for part in ast.walk(node)
+    )

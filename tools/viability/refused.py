@@ -1,0 +1,134 @@
+"""Rows of cells that are refused.
+
+A refusal is believed only if the guard in front of it looks at a fact of the scenario and nothing on the
+way is unknown, *and* a contrast shows that the fact makes the difference: the same place is passed on
+another architecture (then the architecture is the cause) or with another value of the option. A place
+that refuses everybody says nothing about the backend: there the analyser does not fit.
+"""
+
+from __future__ import annotations
+
+from memory.vocabulary import Because, HypothesisState, Row, Verdict
+from tools.source.tree import SourceTree
+from tools.viability.cell import Cell, Judgement, RunCell
+from tools.viability.evidence import first_gate, story
+from tools.viability.interpreter.records import RaiseRecord
+from tools.viability.interpreter.values import Kind
+from tools.viability.runs import Run
+from tools.viability.undecided import unknown
+
+
+def refused_row(
+    cell: Cell,
+    run: Run,
+    refusal: RaiseRecord,
+    again: RunCell,
+    others: list[str],
+    archs: list[tuple[int, int]],
+    tree: SourceTree,
+) -> Judgement:
+    text = f"{refusal.exception}: {refusal.message}" if refusal.message else refusal.exception
+    if not refusal.proven:
+        return unknown(
+            cell,
+            f"may be refused at {refusal.site.file}:{refusal.site.line} ({text}), not proven",
+            run,
+            tree,
+            again,
+        )
+    because = _cause(cell, run, refusal, again, others, archs)
+    if because is None:
+        return unknown(
+            cell,
+            f"{refusal.site.file}:{refusal.site.line} refuses on every architecture and for every value "
+            "of the option: the analyser does not fit here",
+            run,
+            tree,
+            again,
+        )
+    if because is Because.DEPENDENCY and refusal.cause == "import":
+        # Not in the environment and not among what the engine requires: another vendor's, or an extra.
+        verdict = Verdict.NOT_APPLICABLE if _only_here(cell, again, others) else Verdict.UNKNOWN
+        why = f"needs {refusal.message or 'a package'}, which the engine does not require on this platform"
+        if verdict is Verdict.UNKNOWN:
+            return unknown(cell, why, run, tree, again)
+        because = Because.VENDOR
+    else:
+        verdict = Verdict.BLOCKED
+    if run.passages and run.passages[-1].stage == "start" and because is not Because.ARCHITECTURE:
+        # What the engine does to options before this point (aliases, defaults) was not followed.
+        return unknown(cell, f"start-up does not know the value as it stands ({text})", run, tree, again)
+    evidence, hops = story(refusal, tree)
+    row = Row(
+        component=cell.component,
+        backend=cell.backend,
+        arch=cell.arch_name,
+        verdict=verdict,
+        because=because,
+        first_gate=first_gate(cell, run, again),
+        state=HypothesisState.PREDICTED,
+        evidence=evidence,
+    )
+    return Judgement(row, hops, [text])
+
+
+def _cause(
+    cell: Cell,
+    run: Run,
+    refusal: RaiseRecord,
+    again: RunCell,
+    others: list[str],
+    archs: list[tuple[int, int]],
+) -> Because | None:
+    """Which fact makes the difference at the place of refusal, found by changing it."""
+
+    def refused_there(other: Run) -> bool:
+        there = other.refused
+        return there is not None and (there.site.file, there.site.line) == (
+            refusal.site.file,
+            refusal.site.line,
+        )
+
+    def passes(other: Run) -> bool:
+        return (
+            other.problem is None
+            and not refused_there(other)
+            and (other.refused is None or other.refused.proven)
+        )
+
+    if Kind.ARCH in refusal.guard.kinds:
+        for arch in archs:
+            if arch == cell.arch:
+                continue
+            there = again(cell.backend, arch)
+            if _gets_past(there, refusal) or (passes(there) and _reached(there, run)):
+                return Because.ARCHITECTURE
+    for other in others:
+        if other != cell.backend and passes(again(other, cell.arch)):
+            decisive = refusal.guard.kinds
+            return (
+                Because.QUANTISATION
+                if Kind.QUANTISATION in decisive and Kind.OPTION not in decisive
+                else (Because.DEPENDENCY if refusal.cause == "import" else Because.OPTION)
+            )
+    if Kind.ARCH in refusal.guard.kinds and Kind.OPTION not in refusal.guard.kinds:
+        # Everything is refused on this architecture by the same gate; another must pass it.
+        for arch in archs:
+            if arch != cell.arch and passes(again(cell.backend, arch)):
+                return Because.ARCHITECTURE
+    return None
+
+
+def _gets_past(other: Run, refusal: RaiseRecord) -> bool:
+    """The very test that refuses here was passed there."""
+    guards = [site for site in refusal.guard.sites if site.role == "guard"][-1:]
+    return any(gate.passed and gate.site in guards for gate in other.machine.gates)
+
+
+def _reached(other: Run, run: Run) -> bool:
+    """The contrast got at least as far: to a later stage, or to the end of this one."""
+    return len(other.passages) >= len(run.passages)
+
+
+def _only_here(cell: Cell, again: RunCell, others: list[str]) -> bool:
+    return any(again(other, cell.arch).refused is None for other in others if other != cell.backend)

@@ -1,0 +1,75 @@
+"""A run: the stages that a cell goes through, each called as the engine would call it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.viability.discover import Layer
+from tools.viability.interpreter.dispatch import call
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.modules import Module
+from tools.viability.interpreter.records import Frame, RaiseRecord
+from tools.viability.interpreter.values import UNKNOWN, Bound, Raised, bare
+
+NOWHERE = Module("", "", ast.Module([], []), False)
+"""Where the engine's own callers stand, who are not followed."""
+
+
+@dataclass
+class Passage:
+    """One stage of a run: what was called and how it ended."""
+
+    stage: str
+    raised: RaiseRecord | None = None
+    result: Any = None
+
+
+@dataclass
+class Run:
+    """Everything one run saw."""
+
+    machine: Machine
+    layer: Layer | None
+    passages: list[Passage] = field(default_factory=list)
+    problem: str | None = None
+    """Why the run says nothing (a budget, a missing way in)."""
+    chosen: str | None = None
+    """The class that was built."""
+
+    @property
+    def refused(self) -> RaiseRecord | None:
+        return next((p.raised for p in self.passages if p.raised is not None), None)
+
+    @property
+    def observed(self) -> bool:
+        """Whether the layer's life depended on the option: a test looked at it, or it went into a call."""
+        return bool(self.machine.consulted) or any(crossing.by_option for crossing in self.machine.crossings)
+
+
+def attempt(
+    m: Machine, result: Run, stage: str, function: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Call something as the engine would; a raise that comes all the way up ends the stage."""
+    depth = len(m.conditions)
+    frame = Frame(m.world.module(_module_of(function)) or NOWHERE, {})
+    try:
+        value = call(m, function, args, kwargs, frame, None)
+    except Raised as error:
+        result.passages.append(Passage(stage, error.record))
+        return UNKNOWN
+    finally:
+        del m.conditions[depth:]
+        m.handlers.clear()
+        m.stack.clear()
+    result.passages.append(Passage(stage, None, value))
+    return value
+
+
+def _module_of(function: Any) -> str:
+    inner = bare(function)
+    while isinstance(inner, Bound):
+        inner = bare(inner.function)
+    module = getattr(inner, "module", None)
+    return module.name if module is not None else ""

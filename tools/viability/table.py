@@ -1,0 +1,88 @@
+"""Options whose values are names in a table: what stands there is made, and used for what it is."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tools.viability.discover import Discovery
+from tools.viability.facts import Facts
+from tools.viability.interpreter.classes import class_attribute
+from tools.viability.interpreter.machine import BudgetError, Machine
+from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.records import Condition, Frame
+from tools.viability.interpreter.values import (
+    Bound,
+    ClassValue,
+    Instance,
+    Kind,
+    Open,
+    Site,
+    Taint,
+    Union,
+    bare,
+)
+from tools.viability.nominal import arguments
+from tools.viability.runs import Passage, Run, attempt
+
+
+def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -> Run:
+    """Make what a table holds under the option's value, and call what its base class says it is for."""
+    m = Machine(discovery.world, facts)
+    result = Run(m, None, chosen=f"{place[0]}.{place[1]}")
+    module = discovery.world.module(place[0])
+    if module is None:
+        return result
+    maker = global_name(m, module, place[1])
+    site = Site(module.file, getattr(getattr(bare(maker), "node", None), "lineno", 1), "call")
+    m.consulted.append(site)
+    frame = Frame(module, {})
+    chosen = Condition(Taint(frozenset({Kind.OPTION})), site, direct=False)
+    try:
+        with m.under(frame, chosen):
+            made = attempt(m, result, "create", maker, [Open("runner")], {})
+        if result.refused is None:
+            _use(m, result, made, frame, chosen)
+    except BudgetError as error:
+        result.problem = str(error)
+    except RecursionError:
+        result.problem = "the interpreter ran out of stack"
+    return result
+
+
+def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) -> None:
+    """Each alternative's entry points; refused only if every alternative is."""
+    value = bare(made)
+    options = [bare(option) for option in value.options] if isinstance(value, Union) else [value]
+    ends: list[list[Passage]] = []
+    for option in options:
+        if not isinstance(option, Instance):
+            continue
+        here = Run(m, None)
+        for name in entry_points(m, option.cls):
+            found, _ = class_attribute(m, option.cls, name)
+            if here.refused is None:
+                with m.under(frame, chosen):
+                    attempt(m, here, name, Bound(found, option), [], arguments(m, option.cls, name, None))
+        ends.append(here.passages)
+    passed = [end for end in ends if not any(passage.raised for passage in end)]
+    result.passages.extend((passed or ends or [[]])[0])
+
+
+def entry_points(m: Machine, cls: ClassValue) -> list[str]:
+    """Methods that the inherited ``forward`` hands on to, else ``forward`` itself."""
+    found, owner = class_attribute(m, cls, "forward")
+    node = getattr(bare(found), "node", None)
+    if node is None or owner is None:
+        return []
+    called = [
+        part.func.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and isinstance(part.func.value, ast.Name)
+        and part.func.value.id == "self"
+        and part.func.attr.startswith("forward")
+    ]
+    own = [name for name in dict.fromkeys(called) if class_attribute(m, cls, name)[1] is not owner]
+    return own or ["forward"]

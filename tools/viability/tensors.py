@@ -1,0 +1,147 @@
+"""Tensors: what the interpreter knows of their shape, dtype and methods. Sizes are nominal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.truth import deep
+from tools.viability.interpreter.values import (
+    RUNTIME,
+    UNKNOWN,
+    External,
+    Kind,
+    Native,
+    Open,
+    Tainted,
+    Tensor,
+    Unknown,
+    bare,
+    of,
+)
+
+DTYPES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+}
+
+
+DTYPE_NAMES = frozenset(
+    [
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "bool",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "float4_e2m1fn_x2",
+        "complex64",
+    ]
+)
+
+
+MAKERS = frozenset(
+    [
+        "empty",
+        "zeros",
+        "ones",
+        "full",
+        "randn",
+        "rand",
+        "arange",
+        "tensor",
+        "empty_like",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "randint",
+        "eye",
+        "as_tensor",
+        "from_numpy",
+        "empty_strided",
+    ]
+)
+
+
+def first_dtype(args: list[Any]) -> Tensor:
+    first = next((bare(arg) for arg in args if isinstance(bare(arg), Tensor)), None)
+    return Tensor(dtype=first.dtype if first is not None else UNKNOWN)
+
+
+def make_tensor(args: list[Any], kwargs: dict[str, Any]) -> Tensor:
+    sizes: Any = [deep(arg)[0] for arg in args]
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = list(sizes[0])
+    if "size" in kwargs:
+        sizes = deep(kwargs["size"])[0]
+    shape: Any = UNKNOWN
+    if isinstance(sizes, (list, tuple)) and sizes and all(isinstance(s, (int, Unknown)) for s in sizes):
+        shape = tuple(Tainted(s, of(Kind.SOFT)) if isinstance(s, int) else s for s in sizes)
+    return Tensor(shape, bare(kwargs.get("dtype", UNKNOWN)))
+
+
+def tensor_attribute(v: Tensor, name: str) -> Any:
+    if name in v.attrs:
+        return v.attrs[name]
+    known = v.shape if isinstance(v.shape, tuple) else None
+    if name == "shape":
+        return known if known is not None else RUNTIME
+    if name == "dtype":
+        return v.dtype
+    if name in ("data", "T", "mT", "values"):
+        shape = tuple(reversed(known)) if known and name in ("T", "mT") else v.shape
+        return Tensor(shape, v.dtype)
+    if name == "device":
+        return Open("device", {"type": "cuda", "index": 0})
+    if name == "is_cuda":
+        return True
+    if name == "ndim":
+        return Tainted(len(known), of(Kind.SOFT)) if known else RUNTIME
+
+    def method(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+        if name in ("dim", "ndimension"):
+            return Tainted(len(known), of(Kind.SOFT)) if known else RUNTIME
+        if name == "size":
+            index = bare(args[0]) if args else None
+            if known is not None and (
+                index is None or (isinstance(index, int) and -len(known) <= index < len(known))
+            ):
+                return known if index is None else known[index]
+            return RUNTIME
+        if name in ("to", "view", "type"):
+            wanted = next((bare(a) for a in [*args, *kw.values()] if isinstance(bare(a), External)), None)
+            if isinstance(wanted, External) and wanted.path.rsplit(".", 1)[-1] in DTYPE_NAMES:
+                return Tensor(v.shape, wanted)
+            return Tensor(v.shape if name == "to" else UNKNOWN, v.dtype)
+        if name in ("contiguous", "cuda", "clone", "detach", "copy_", "fill_", "zero_"):
+            return Tensor(v.shape, v.dtype)
+        if name in (
+            "item",
+            "tolist",
+            "numel",
+            "is_contiguous",
+            "stride",
+            "element_size",
+            "data_ptr",
+            "any",
+            "all",
+        ):
+            return RUNTIME
+        return Tensor(dtype=bare(kw["dtype"]) if "dtype" in kw else v.dtype)
+
+    return Native(name, method)
