@@ -1,0 +1,215 @@
+"""Processes for ``test_stress.py``: forked from one that has everything imported, so that they start at once.
+
+``python -P tests/stress.py SCENARIO HOME COUNT SEED`` prints one JSON document, or leaves with a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from memory.canonical import finding_id
+from memory.clock import SystemClock
+from memory.home import Home
+from memory.store import Store
+from memory.views import Views
+from memory.vocabulary import Claim, Effect, Evidence, Finding, HypothesisState, Level, Verdict
+from transcripts.events import Body, Called, Found, HypothesisChanged, Opened, Returned
+from transcripts.fold import Folding, catch_up, rebuild
+from transcripts.log import Log
+from transcripts.reader import check_chain, torn_bytes
+
+TABLES = ("folded", "investigations", "hypotheses", "findings", "sightings", "evidence")
+
+
+def body(number: int) -> Body:
+    """Events of every kind that makes rows, results of up to 60 kB, verdicts that contradict each other."""
+    match number % 5:
+        case 0:
+            return Called(call=f"c{number}", tool="t", effect=Effect.READS, input={"n": number})
+        case 1:
+            return Returned(call=f"c{number - 1}", status="ok", output="x" * (number * 7919 % 60_000))
+        case 2:
+            return HypothesisChanged(
+                id=f"h{number % 30}", component="c", backend="b", arch="sm120",
+                state=HypothesisState.OPEN, because=f"event {number}",
+            )  # fmt: skip
+    evidence = Evidence(
+        package="lib", version="1", file="lib/a.py", line=1, end_line=1, sha256="0" * 64, text="x", idiom="i"
+    )
+    claim = Claim(
+        component="moe_runner", backend=f"b{number % 7}", arch="sm120", engine="engine",
+        packages={"lib": "1"}, level=Level.STATIC, source_evidence=(evidence,),
+        verdict=Verdict.BLOCKED if number % 2 else Verdict.UNKNOWN,
+    )  # fmt: skip
+    found = Finding(id=finding_id(claim.model_dump(mode="json")), claim=claim, transcript="", event=0)
+    return Found(finding=found)
+
+
+def fork(work: Callable[[Callable[[Any], None]], None]) -> tuple[int, int]:
+    """Run ``work`` in a child; returns its pid and where to read the lines of JSON that it says."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    code = 1
+    try:
+        os.close(reading)
+        work(lambda value: os.write(writing, json.dumps(value).encode() + b"\n") and None)
+        code = 0
+    except Exception:  # noqa: BLE001 - the exit code says it
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def hear(reading: int, seconds: float | None = None) -> list[Any]:
+    """What a child says: until it ends, or for ``seconds``."""
+    until = None if seconds is None else time.monotonic() + seconds
+    data = b""
+    while until is None or select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+        more = os.read(reading, 1 << 16)
+        if not more:
+            break
+        data += more
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def opened(name: str) -> Opened:
+    return Opened(investigation=name, program="p", driver="d", question="q", seed=0)
+
+
+def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
+    with closing(sqlite3.connect(home.findings_db)) as connection:
+        return {
+            table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608 - ours
+            for table in TABLES
+        }
+
+
+def rebuilt(home: Home) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows that the transcripts of ``home`` make in an empty database."""
+    other = Home(home.root.with_name("rebuilt"))
+    shutil.rmtree(other.root, ignore_errors=True)
+    shutil.copytree(home.transcripts, other.transcripts)
+    with Store(other) as store:
+        assert catch_up(store, other.transcripts) == []
+    return rows(other)
+
+
+def write_on(home: Home, path: Path, say: Callable[[Any], None], again: bool) -> None:
+    """Append and fold until killed. Says ``cut`` once, then the number of each event that is kept."""
+    log = (
+        Log.open(path, SystemClock()) if path.exists() else Log.create(path, opened(path.stem), SystemClock())
+    )
+    with log, Store(home) as store:
+        say({"cut": log.cut, "next": log.next_seq})
+        folding = Folding(store, path)
+        while True:
+            event = log.append(body(log.next_seq))
+            say(event.seq)
+            folding(event)
+            if again and event.seq % 4 == 0:
+                rebuild(store, home.transcripts)
+
+
+def kills(home: Home, count: int, chance: random.Random) -> dict[str, int]:
+    """Kill a writer again and again; after each death look at what is left."""
+    path = home.transcripts / "t.jsonl"
+    kept, torn, cuts, behind = -1, 0, 0, 0
+    for number in range(count):
+        again = chance.random() < 0.3
+        child, reading = fork(lambda say, again=again: write_on(home, path, say, again))
+        select.select([reading], [], [], 10)
+        said = hear(reading, 0.0 if chance.random() < 0.2 else chance.random() / 20)
+        os.kill(child, signal.SIGKILL)
+        said += hear(reading)
+        os.close(reading)
+        assert ended(child) == -signal.SIGKILL
+        assert said[0] == {"cut": torn, "next": max(kept + 1, said[0]["next"])}, (said[0], torn, kept)
+        cuts += torn > 0
+        kept = max([kept, *(seq for seq in said if isinstance(seq, int))])
+
+        problems = list(check_chain(path))
+        torn = torn_bytes(path)
+        assert [problem.message[:12] for problem in problems] == ["its line is "][: torn > 0], problems
+        with Store(home) as store:
+            at = store.folded("t")
+            assert catch_up(store, home.transcripts) == []
+            after = store.folded("t")
+        assert after is not None
+        assert after.last_seq >= kept, (after, kept)
+        behind += at is None or at.last_seq < after.last_seq
+        if number % 4 == 3:
+            assert rows(home) == rebuilt(home)
+        # A write that reached the disk in part: nobody was told of that event.
+        if not torn and chance.random() < 0.4:
+            line = b'{"at":"2026-01-01T00:00:00.000Z","data":{"kind":"noted","text":"' + b"x" * 300
+            torn = chance.randrange(1, len(line))
+            with path.open("ab") as file:
+                file.write(line[:torn])
+    before = rows(home)
+    with Store(home) as store:
+        assert rebuild(store, home.transcripts) == []
+    assert rows(home) == before
+    return {"kills": count, "events": kept + 1, "cuts": cuts, "behind": behind}
+
+
+def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
+    """Eight read while two write different transcripts; all of them open the same new home at once."""
+
+    def write(name: str, say: Callable[[Any], None]) -> None:
+        path = home.transcripts / f"{name}.jsonl"
+        with Log.create(path, opened(name), SystemClock()) as log, Store(home) as store:
+            folding = Folding(store, path)
+            for number in range(count):
+                folding(log.append(body(number)))
+        say(count + 1)
+
+    def read(say: Callable[[Any], None]) -> None:
+        reads, seen, done = 0, 0, False
+        until = time.monotonic() + 60
+        while not done:
+            assert time.monotonic() < until, "the writers do not come to their end"
+            views = Views(home)
+            states = views.investigations()
+            done = [row["events"] for row in states] == [count + 1] * 2
+            events = sum(row["events"] for row in states)
+            assert events >= seen, (events, seen)
+            seen, reads = events, reads + 1
+            for row in views.findings(statuses=()):
+                assert len(views.evidence(row["id"])) == 1
+            views.behind()
+        say(reads)
+
+    children = [fork(read) for _ in range(8)]
+    children += [fork(lambda say, name=name: write(name, say)) for name in ("t1", "t2")]
+    said = [hear(reading) for _, reading in children]
+    codes = [ended(child) for child, _ in children]
+    assert codes == [0] * 10, codes
+    assert rows(home) == rebuilt(home)
+    return {"reads": sum(sum(one) for one in said[:8]), "events": sum(sum(one) for one in said[8:])}
+
+
+if __name__ == "__main__":
+    scenario = {"kills": kills, "crowd": crowd}[sys.argv[1]]
+    print(
+        json.dumps(scenario(Home(Path(sys.argv[2])).prepare(), int(sys.argv[3]), random.Random(sys.argv[4])))
+    )
