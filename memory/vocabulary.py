@@ -174,7 +174,7 @@ class Recommendation(Contract):
 
 
 class Target(Contract):
-    """What is asked about. ``None`` means that the question did not say; defaults taken are in ``assumed``."""
+    """What is asked about. ``None``: the question did not say. Defaults taken are in ``assumed``."""
 
     question: str
     model: str | None = None

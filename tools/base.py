@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, get_type_hints
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar, get_type_hints
 
 from pydantic import BaseModel
 
@@ -76,11 +76,17 @@ def tool(
     resources: Callable[[Any], tuple[str, ...]] = lambda _: (),
     prerequisites: tuple[Prerequisite, ...] = (),
 ) -> Callable[[Callable[[Any, Any], Any]], Tool[Any, Any]]:
-    """Make a tool of a function ``(args: Input, context) -> Result``; name, schema and description are its own."""
+    """Make a tool of a function ``(args: Input, context) -> Result``: name, schema, description are its own.
+
+    Raises ``TypeError`` for a function that lacks its docstring or the types of its input and result.
+    """
 
     def wrap(function: Callable[[Any, Any], Any]) -> Tool[Any, Any]:
         hints = get_type_hints(function)
-        takes = next(hint for name, hint in hints.items() if name != "return")
+        gives = hints.pop("return", None)
+        takes = next(iter(hints.values()), None)
+        if not (_is_model(takes) and _is_model(gives)):
+            raise TypeError(f"tool {function.__name__} must have pydantic models as input and result")
         description = (function.__doc__ or "").strip()
         if not description:
             raise TypeError(f"tool {function.__name__} has no docstring")
@@ -88,7 +94,7 @@ def tool(
             name=function.__name__,
             description=description,
             input=takes,
-            result=hints["return"],
+            result=gives,
             effect=effect,
             run=function,
             resources=resources,
@@ -96,3 +102,7 @@ def tool(
         )
 
     return wrap
+
+
+def _is_model(hint: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(hint, type) and issubclass(hint, BaseModel)
