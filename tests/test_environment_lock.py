@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from tools.environment.model import canonical
+from memory.names import distribution
 
 ROOT = Path(__file__).parent.parent
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -20,14 +20,14 @@ def locked() -> dict[str, Requirement]:
     """Requirement by canonical name, markers included."""
     lines = LOCK.replace("\\\n", " ").splitlines()
     found = [Requirement(line.split(" --hash", 1)[0]) for line in lines if line and not line.startswith("#")]
-    return {canonical(each.name): each for each in found}
+    return {distribution(each.name): each for each in found}
 
 
 def test_every_dependency_is_locked_at_a_version_that_is_allowed() -> None:
     there = locked()
     for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]:
         wanted = Requirement(text)
-        (exact,) = there[canonical(wanted.name)].specifier
+        (exact,) = there[distribution(wanted.name)].specifier
         assert exact.operator == "=="
         assert wanted.specifier.contains(exact.version), text
 
@@ -41,7 +41,7 @@ def test_every_locked_package_has_hashes_and_nothing_names_a_host() -> None:
 
 
 def test_the_engines_to_investigate_are_no_dependency_of_the_agent() -> None:
-    engines = {canonical(Requirement(text).name) for text in PROJECT["optional-dependencies"]["engines"]}
+    engines = {distribution(Requirement(text).name) for text in PROJECT["optional-dependencies"]["engines"]}
     assert {"sglang", "torch", "flashinfer-python"} <= engines
     assert not engines & set(locked())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
 import shutil
 import time
@@ -23,8 +24,9 @@ from tools.registry import registry
 from tools.source import _candidates, _matching, search_source
 from tools.source._candidates import holding, literal_in
 from tools.source.files import glob_filter, walk
+from tools.source.find_symbol import may_define
 from tools.source.search_source import SearchInput, SearchResult, search_tree
-from tools.source.tree import SourceTree, decode, span_sha256
+from tools.source.tree import READ_LIMIT, SourceError, SourceTree, decode, span_sha256
 
 
 @dataclass
@@ -415,3 +417,91 @@ def test_a_long_result_shows_head_tail_and_a_pointer(size: int, letter: str) -> 
 def test_a_limit_without_room_is_refused() -> None:
     with pytest.raises(ValueError, match="too small"):
         cap("x" * 500, 100)
+
+
+# What else may lie in a folder
+
+
+def test_what_is_hidden_is_no_part_of_an_environment(call: Callable[..., Any], package: Path) -> None:
+    """An adopted folder may hold keys beside its packages."""
+    (package / ".env").write_text("KEY=beat\n")
+    (package / "loom" / ".git").mkdir()
+    (package / "loom" / ".git" / "config").write_text("beat\n")
+    (package / "loom" / "settings.txt").symlink_to(package / ".env")
+    for file in (".env", "loom/.git/config", "loom/settings.txt", "loom/../.env"):
+        with pytest.raises(ToolError, match="hidden"):
+            call("read_source", environment=str(package), file=file)
+    assert not [file for file in walk(SourceTree(package)) if "/." in f"/{file}"]
+    for path in ("", "loom"):
+        listed = call("list_source", environment=str(package), path=path).entries
+        assert not [entry for entry in listed if entry.path.rsplit("/", 1)[-1].startswith(".")]
+
+
+def test_pipes_and_names_that_are_no_text_stop_nothing(call: Callable[..., Any], package: Path) -> None:
+    os.mkfifo(package / "loom" / "pipe.py")
+    Path(os.fsdecode(os.fsencode(package / "loom") + b"/caf\xe9.py")).write_text("beat = 1\n")
+    before = call("search_source", environment=str(package), pattern="beat", regex=False)
+    assert (before.count, call("find_symbol", environment=str(package), name="beat").truncated) == (11, False)
+    assert "loom/pipe.py" not in [e.path for e in call("list_source", environment=str(package)).entries]
+    with pytest.raises(ToolError, match="no plain file"):
+        call("read_source", environment=str(package), file="loom/pipe.py")
+    with pytest.raises(SourceError, match="is a device"):
+        SourceTree(package).lines("loom/pipe.py")
+
+
+def test_a_file_of_many_megabytes_is_no_text(call: Callable[..., Any], package: Path) -> None:
+    assert _matching.READ_LIMIT == READ_LIMIT
+    with (package / "loom" / "huge.py").open("wb") as file:
+        file.write(b"beat = 1\n")
+        file.truncate(READ_LIMIT + 1)
+        file.seek(0, os.SEEK_END)
+    data = b"# beat\n" * (READ_LIMIT // 7 + 1)
+    (package / "loom" / "long.py").write_bytes(data)
+    with pytest.raises(ToolError, match=rf"has {len(data)} bytes; at most {READ_LIMIT}"):
+        call("read_source", environment=str(package), file="loom/long.py")
+    assert call("search_source", environment=str(package), pattern="beat").count == 11
+    assert call("search_source", environment=str(package), pattern="beat", regex=False).count == 11
+    assert [s.file for s in call("find_symbol", environment=str(package), name="beat").symbols].count(
+        "loom/huge.py"
+    ) == 0
+
+
+def test_a_file_has_one_name(package: Path) -> None:
+    (package / "loom" / "again.py").symlink_to("parts/weft.py")
+    source = SourceTree(package)
+    plain = source.evidence("loom/parts/weft.py", 5, idiom="x")
+    for other in ("loom/again.py", "loom/./parts/weft.py", "loom/../loom/parts//weft.py"):
+        assert source.evidence(other, 5, idiom="x") == plain
+
+
+def test_a_folder_that_two_packages_share_is_told_apart_by_file(tmp_path: Path) -> None:
+    for name, file in (("one", "common/a.py"), ("two", "common/b,c.py")):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("x = 1\n")
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Name: {name}\n")
+        (info / "RECORD").write_text(f'"{file}",,\n')
+    source = SourceTree(tmp_path)
+    assert [source.owner(file)[0] for file in ("common/a.py", "common/b,c.py")] == ["one", "two"]
+
+
+def test_patterns_and_files_made_to_be_slow_are_not(package: Path) -> None:
+    started = time.process_time()
+    slow = glob_filter("x/" + "*a" * 40 + "b/**/" * 10 + "*?" * 40 + "z")
+    assert not slow("x/" + "a" * 200 + "/" + "a/" * 200 + "a" * 200)
+    assert not may_define(b"beat " * 400_000, b"beat")
+    assert not may_define(b"# = " + b"beat = " * 200_000, b"beat")
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("line", "defines"),
+    [
+        ("def beat(x):", True), ("class  beat:", True), ("    beat: int", True), ("a, beat = 1, 2", True),
+        ("x.beat = 1", True), ("beat()", False), ("y = beat", False), ("f(a=1, b=beat)", False),
+        ("# beat = 1", False), ("if beat: pass", False), ("beats = 1", False), ("use(beat)\nbeat = 1", True),
+    ],
+)  # fmt: skip
+def test_only_what_may_define_a_name_is_parsed(line: str, defines: bool) -> None:
+    assert may_define(f"{line}\n".encode(), b"beat") is defines

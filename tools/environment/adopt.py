@@ -13,8 +13,10 @@ import re
 import tomllib
 from pathlib import Path
 
+from memory.canonical import sha256_of
+from memory.names import distribution
 from tools.base import ToolError
-from tools.environment.model import Environment, canonical, digest
+from tools.environment.model import Environment
 from tools.source.tree import SourceTree, decode
 
 _VERSION = re.compile(r"""^_?_?version_?_?\s*(?::\s*str\s*)?=\s*['"]([^'"]+)['"]""", re.MULTILINE)
@@ -29,7 +31,7 @@ def adopt(path: Path) -> Environment:
         raise ToolError(f"no folder {path}; expected a folder with unpacked packages", missing=True)
     try:
         root = _packages_folder(path)
-        packages = {canonical(name): version for name, version in SourceTree(root).packages.items()}
+        packages = {distribution(name): version for name, version in SourceTree(root).packages.items()}
         marks = _recorded(root) if packages else []
         if not packages:
             packages = _checked_out(root)
@@ -49,7 +51,7 @@ def adopt(path: Path) -> Environment:
         platform=platform,
         python=python,
         packages=dict(sorted(packages.items())),
-        fingerprint=digest(
+        fingerprint=sha256_of(
             {"adopted": sorted(packages.items()), "platform": platform, "python": python, "marks": marks}
         ),
     )
@@ -100,7 +102,7 @@ def _checked_out(root: Path) -> dict[str, str]:
     for folder in folders:
         version = _declared_version(folder) or project.get("version") or "unknown"
         name = project.get("name") if len(folders) == 1 else None
-        found[canonical(name or folder.name)] = version
+        found[distribution(name or folder.name)] = version
     return found
 
 

@@ -17,12 +17,12 @@ from packaging.version import Version
 
 from memory.architecture import Architecture
 from memory.home import Home, HomeError
+from memory.names import distribution
 from tools.base import ToolError
 from tools.environment.model import (
     PYTHON,
     Environment,
     Wheel,
-    canonical,
     environment_name,
     fingerprint,
 )
@@ -155,7 +155,7 @@ def _fetch_pinned(uv: Uv, engine: str, platform: str, site: Path, progress: Prog
 
 
 def _check_unpacked(site: Path, wheels: Sequence[Wheel]) -> None:
-    there = {canonical(name): Version(version) for name, version in SourceTree(site).packages.items()}
+    there = {distribution(name): Version(version) for name, version in SourceTree(site).packages.items()}
     for wheel in wheels:
         if there.get(wheel.name) != Version(wheel.version):
             raise ToolError(

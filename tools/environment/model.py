@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory.canonical import sha256_of
+from memory.names import distribution
 from memory.vocabulary import Contract, EnvironmentSummary, Sha256
 from tools.source.tree import SourceTree
 
@@ -62,21 +61,10 @@ class Environment(Contract):
         return EnvironmentSummary(packages=self.packages, name=self.name, fingerprint=self.fingerprint)
 
 
-def canonical(name: str) -> str:
-    """A distribution's name as comparisons use it: lower case, runs of ``-_.`` as one hyphen."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def digest(document: object) -> str:
-    """sha256 of a document's canonical JSON (keys sorted, no spaces, UTF-8)."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def fingerprint(platform: str, python: str, wheels: Iterable[Wheel]) -> str:
     """The identity of a source environment: its wheels, its platform and its Python, in whatever order."""
-    packages = sorted((canonical(wheel.name), wheel.version, wheel.sha256) for wheel in wheels)
-    return digest({"platform": platform, "python": python, "packages": packages})
+    packages = sorted((distribution(wheel.name), wheel.version, wheel.sha256) for wheel in wheels)
+    return sha256_of({"platform": platform, "python": python, "packages": packages})
 
 
 def environment_name(packages: Mapping[str, str], engines: Iterable[str], platform: str) -> str:
@@ -84,11 +72,11 @@ def environment_name(packages: Mapping[str, str], engines: Iterable[str], platfo
 
     The same packages give the same name; what tells two such environments apart is the fingerprint.
     """
-    first = {canonical(name) for name in engines}
-    order = sorted(packages, key=lambda name: (canonical(name) not in first, canonical(name)))
-    parts = [f"{canonical(name)}-{packages[name]}" for name in order]
+    first = {distribution(name) for name in engines}
+    order = sorted(packages, key=lambda name: (distribution(name) not in first, distribution(name)))
+    parts = [f"{distribution(name)}-{packages[name]}" for name in order]
     if platform != DEFAULT_PLATFORM:
         parts.append(platform.split("-", 1)[0])
     name = "+".join(parts)
     # Folder names end at 255 bytes and people give up long before.
-    return name if len(name) <= 120 else f"{name[:100].rstrip('+-.')}+{digest(sorted(parts))[:8]}"
+    return name if len(name) <= 120 else f"{name[:100].rstrip('+-.')}+{sha256_of(sorted(parts))[:8]}"

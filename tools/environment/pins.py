@@ -11,7 +11,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
-from tools.environment.model import PYTHON, Environment, canonical
+from memory.names import distribution
+from tools.environment.model import PYTHON, Environment
 from tools.source.tree import decode
 
 _DATA = Path(__file__).with_name("data") / "engines.toml"
@@ -30,15 +31,15 @@ def profiles() -> dict[str, EngineProfile]:
     """Every engine known here, by distribution name."""
     engines = tomllib.loads(_DATA.read_text(encoding="utf-8"))["engine"]
     return {
-        canonical(name): EngineProfile(
-            canonical(name), tuple(canonical(package) for package in table["kernel_libraries"])
+        distribution(name): EngineProfile(
+            distribution(name), tuple(distribution(package) for package in table["kernel_libraries"])
         )
         for name, table in engines.items()
     }
 
 
 def default_engine() -> str:
-    return canonical(tomllib.loads(_DATA.read_text(encoding="utf-8"))["default"])
+    return distribution(tomllib.loads(_DATA.read_text(encoding="utf-8"))["default"])
 
 
 def requirements_of(root: Path, package: str, machine: str) -> list[Requirement]:
@@ -69,12 +70,12 @@ def requirements_of(root: Path, package: str, machine: str) -> list[Requirement]
 
 def kernel_pins(root: Path, engine: str, machine: str) -> dict[str, str]:
     """Kernel library → the exact version that the unpacked ``engine`` pins."""
-    wanted = profiles()[canonical(engine)].kernel_libraries
+    wanted = profiles()[distribution(engine)].kernel_libraries
     pins = {}
     for requirement in requirements_of(root, engine, machine):
         exact = [part.version for part in requirement.specifier if part.operator in ("==", "===")]
-        if canonical(requirement.name) in wanted and len(exact) == 1 and "*" not in exact[0]:
-            pins[canonical(requirement.name)] = exact[0]
+        if distribution(requirement.name) in wanted and len(exact) == 1 and "*" not in exact[0]:
+            pins[distribution(requirement.name)] = exact[0]
     return pins
 
 
@@ -86,7 +87,7 @@ def pin_warnings(environment: Environment) -> list[str]:
         if engine not in environment.packages:
             continue
         for requirement in requirements_of(environment.root, engine, machine):
-            library = canonical(requirement.name)
+            library = distribution(requirement.name)
             version = environment.packages.get(library)
             if library in profile.kernel_libraries and version and not _allows(requirement, version):
                 warnings.append(
@@ -98,9 +99,9 @@ def pin_warnings(environment: Environment) -> list[str]:
 
 def closure(root: Path, packages: Mapping[str, str], machine: str) -> set[str]:
     """Canonical names of the packages and of all that they require directly."""
-    names = {canonical(name) for name in packages}
+    names = {distribution(name) for name in packages}
     for package in packages:
-        names |= {canonical(requirement.name) for requirement in requirements_of(root, package, machine)}
+        names |= {distribution(requirement.name) for requirement in requirements_of(root, package, machine)}
     return names
 
 
@@ -120,6 +121,6 @@ def _metadata(root: Path, package: str) -> list[str]:
     """Header lines of the package's METADATA; empty where it has none (a checkout)."""
     for info in sorted(root.glob("*.dist-info")):
         name = info.name.removesuffix(".dist-info").rsplit("-", 1)[0]
-        if canonical(name) == canonical(package) and (info / "METADATA").is_file():
+        if distribution(name) == distribution(package) and (info / "METADATA").is_file():
             return decode((info / "METADATA").read_bytes()).split("\n\n", 1)[0].splitlines()
     return []

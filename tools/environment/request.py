@@ -9,8 +9,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
 from memory.architecture import Architecture
+from memory.canonical import sha256_of
+from memory.names import distribution
 from tools.base import ToolError
-from tools.environment.model import canonical, digest
 from tools.environment.pins import default_engine, profiles
 
 EXPECTED = "expected NAME==VERSION or NAME, for example sglang==0.5.9"
@@ -41,7 +42,7 @@ class Request:
 
     @property
     def key(self) -> str:
-        return digest([sorted(self.requirements), self.platform, self.engine_alone])[:16]
+        return sha256_of([sorted(self.requirements), self.platform, self.engine_alone])[:16]
 
 
 def parse_request(
@@ -75,10 +76,10 @@ def _requirement(text: str) -> tuple[str, str | None]:
         )
     parts = list(requirement.specifier)
     if not parts:
-        return canonical(requirement.name), None
+        return distribution(requirement.name), None
     if len(parts) > 1 or parts[0].operator != "==" or "*" in parts[0].version:
         raise ToolError(f"{shown!r} allows several versions; {EXPECTED}")
     try:
-        return canonical(requirement.name), str(Version(parts[0].version))
+        return distribution(requirement.name), str(Version(parts[0].version))
     except InvalidVersion as error:
         raise ToolError(f"{shown!r} has no valid version; {EXPECTED}") from error

@@ -16,6 +16,8 @@ LINE_LIMIT = 4_000
 SHOWN = 400
 COUNT_LIMIT = 100_000
 SNIFF = 8192
+READ_LIMIT = 16 << 20
+"""As ``tools.source.tree.READ_LIMIT``: a larger file is no text."""
 
 
 def decode(data: bytes) -> str:
@@ -34,11 +36,8 @@ def match_files(job: dict[str, Any]) -> dict[str, Any]:
     hits: list[dict[str, Any]] = []
     count, files = 0, 0
     for file in job["files"]:
-        try:
-            data = (Path(job["root"]) / file).read_bytes()
-        except OSError:
-            continue
-        if b"\0" in data[:SNIFF]:
+        data = read_text(Path(job["root"]) / file)
+        if data is None:
             continue
         lines = decode(data).split("\n")
         before = count
@@ -61,6 +60,17 @@ def match_files(job: dict[str, Any]) -> dict[str, Any]:
         if count >= COUNT_LIMIT:
             break
     return {"hits": hits, "count": count, "files_with_hits": files}
+
+
+def read_text(path: Path) -> bytes | None:
+    """The bytes of a text file; None for one that is binary, too large, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(SNIFF)
+            rest = b"" if b"\0" in head else file.read(READ_LIMIT + 1 - len(head))
+    except OSError:
+        return None
+    return None if b"\0" in head or len(head) + len(rest) > READ_LIMIT else head + rest
 
 
 def _cut(line: str) -> str:

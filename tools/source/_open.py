@@ -42,7 +42,10 @@ def _short(file: str) -> str:
 
 
 def refuse_binary(file: str, path: Path) -> None:
-    """Raise :class:`ToolError` where a file is not text: it has a NUL byte near its beginning."""
+    """Raise :class:`ToolError` where a file is not text: it has a NUL byte near its beginning, or it is no
+    plain file (a pipe would block its reader)."""
+    if not path.is_file():
+        raise ToolError(f"{file!r} is no plain file; only text can be read")
     try:
         with path.open("rb") as stream:
             head = stream.read(BINARY_SNIFF)

@@ -68,17 +68,40 @@ def symbols_named(
     under, _ = locate(tree, path)
     keep = glob_filter(include) if include else None
     files = [file for file in walk(tree, under, (".py", ".pyi")) if keep is None or keep(file)]
-    word = last.encode()
-    defines = re.compile(
-        rb"\b(?:def|class)[ \t]+%s\b|^[ \t]*%s[ \t]*:|^[^#=\n]*\b%s\b[^=\n]*=" % (word, word, word), re.M
-    )
     for file in holding(tree, files, last):
         data = read_bytes(tree, file)
-        if len(data) > PARSE_LIMIT or not defines.search(data):
+        if len(data) > PARSE_LIMIT or not may_define(data, last.encode()):
             continue
         lines = decode(data).split("\n")
         found = _parsed(file, data, last, lines)
         yield from (s for s in found if s.name == name or s.name.endswith("." + name))
+
+
+def may_define(data: bytes, word: bytes) -> bool:
+    """Whether a line could define ``word``: after ``def`` or ``class``, before ``=``, or first and before ``:``.
+
+    Parsing all that only uses it would cost seconds. Linear in ``data``, whatever stands in it.
+    """
+    line_end = sign = -1
+    for match in re.finditer(rb"\b%s\b" % re.escape(word), data):
+        first = match.start() > line_end
+        if first:
+            line_start = data.rfind(b"\n", 0, match.start()) + 1
+            line_end = data.find(b"\n", match.end())
+            line_end = len(data) if line_end < 0 else line_end
+            found = re.compile(rb"[=#]").search(data, line_start, line_end)
+            sign = found.start() if found else -1
+            if _ANNOTATED.match(data, match.end()) and not data[line_start : match.start()].strip():
+                return True
+        if sign >= match.end() and data[sign : sign + 1] == b"=":
+            return True
+        if _DEFINES.search(data, max(0, match.start() - 27), match.start()):
+            return True
+    return False
+
+
+_ANNOTATED = re.compile(rb"[ \t]*+:")
+_DEFINES = re.compile(rb"\b(?:def|class)[ \t]{1,20}\Z")
 
 
 def _parsed(file: str, data: bytes, last: str, lines: list[str]) -> list[Symbol]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from memory.vocabulary import Effect
 from tools.base import ToolError, tool
 from tools.source._open import locate, open_tree
-from tools.source.files import SKIPPED_FOLDERS, glob_filter, walk
+from tools.source.files import glob_filter, is_part, walk
 from tools.source.tree import SourceTree
 
 
@@ -47,11 +47,11 @@ def list_source(args: ListInput, context: Any) -> ListResult:
         keep = glob_filter(args.include)
         found = [_entry(tree, file) for file in walk(tree, relative) if keep(file)]
     elif path.is_dir():
-        names = sorted(
-            (not entry.is_dir(), entry.name)
-            for entry in os.scandir(path)
-            if entry.name not in SKIPPED_FOLDERS
-        )
+        try:
+            with os.scandir(path) as entries:
+                names = sorted((not entry.is_dir(), entry.name) for entry in entries if is_part(entry))
+        except OSError as error:
+            raise ToolError(f"cannot list {relative!r} ({error.strerror or error})") from error
         found = [_entry(tree, f"{relative}/{name}" if relative else name) for _, name in names]
     else:
         raise ToolError(f"{relative!r} is a file, not a folder; read it with read_source")
@@ -68,4 +68,7 @@ def _entry(tree: SourceTree, file: str) -> Entry:
     path = tree.root / file
     if path.is_dir():
         return Entry(path=file, kind="folder")
-    return Entry(path=file, kind="file", bytes=path.lstat().st_size)
+    try:
+        return Entry(path=file, kind="file", bytes=path.stat().st_size)
+    except OSError:  # gone since it was listed
+        return Entry(path=file, kind="file")

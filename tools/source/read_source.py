@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from memory.vocabulary import Effect, Sha256
 from tools.base import ToolError, tool
 from tools.source._open import locate, open_tree, refuse_binary
-from tools.source.tree import span_sha256
+from tools.source.tree import SourceError, span_sha256
 
 LINES = 400
 CHARACTERS = 40_000
@@ -45,7 +45,10 @@ def read_source(args: ReadInput, context: Any) -> ReadResult:
     if path.is_dir():
         raise ToolError(f"{file or 'the top'!r} is a folder; list it with list_source")
     refuse_binary(file, path)
-    lines = tree.lines(file)
+    try:
+        lines = tree.lines(file)
+    except (SourceError, OSError) as error:
+        raise ToolError(f"cannot read {file!r}: {error}") from error
     total = len(lines) - 1 if len(lines) > 1 and not lines[-1] else len(lines)
     if args.end is not None and args.end < args.start:
         raise ToolError(f"line {args.start} to {args.end} is no span; end must not be before start")

@@ -6,15 +6,20 @@ ever imported or executed; files are opened read-only and paths cannot leave the
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import textwrap
 from functools import cached_property
 from pathlib import Path
 
+from memory.names import distribution
 from memory.vocabulary import Evidence
 
 TEXT_LIMIT = 600
 """Characters of source kept in an evidence's ``text``; the hash is over all of the span."""
+
+READ_LIMIT = 16 << 20
+"""Bytes of one file. What is larger is data, and no person or program here reads it as text."""
 
 
 class SourceError(Exception):
@@ -36,7 +41,9 @@ class SourceTree:
     """The unpacked packages of one environment.
 
     ``packages`` maps a distribution name to its version; which files are whose is read from the
-    ``RECORD`` of each ``*.dist-info``.
+    ``RECORD`` of each ``*.dist-info``. A file has one name: relative, with ``/``, no ``..``, no link on the
+    way. What is hidden (a name that begins with a dot) is no part of an environment: an adopted folder may
+    hold keys and settings beside its packages.
     """
 
     def __init__(self, root: Path, packages: dict[str, str] | None = None) -> None:
@@ -45,54 +52,68 @@ class SourceTree:
             raise SourceError(f"no folder {root}")
         self.packages = dict(packages) if packages is not None else _installed(self.root)
         self._lines: dict[str, list[str]] = {}
+        self._names: dict[str, str] = {}
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        """Top-level name in the folder → distribution name."""
+        """Top-level name in the folder → distribution name; for a name that several share also each file."""
         found: dict[str, str] = {}
+        shared: set[str] = set()
+        files: list[tuple[str, str, str]] = []
         for info in sorted(self.root.glob("*.dist-info")):
             name = _name_of(info)
-            record = info / "RECORD"
-            if not record.is_file():
-                continue
-            for line in decode(record.read_bytes()).splitlines():
-                top = line.split(",", 1)[0].strip('"').split("/", 1)[0]
-                if top and top != ".." and not top.endswith(".dist-info"):
-                    found.setdefault(top, name)
-        return found
+            for file in _recorded_files(info / "RECORD"):
+                top = file.split("/", 1)[0]
+                if top in ("", "..") or top.endswith(".dist-info"):
+                    continue
+                files.append((top, file, name))
+                if found.setdefault(top, name) != name:
+                    shared.add(top)
+        return found | {file: name for top, file, name in files if top in shared}
 
     def owner(self, file: str) -> tuple[str, str]:
-        """Distribution and version that ``file`` (relative, with ``/``) belongs to."""
+        """Distribution and version that ``file`` (its one name) belongs to."""
         top = file.split("/", 1)[0]
-        name = self.owners.get(top, top)
+        name = self.owners.get(file) or self.owners.get(top, top)
         for given, version in self.packages.items():
-            if _normal(given) == _normal(name):
+            if distribution(given) == distribution(name):
                 return given, version
         return name, "unknown"
 
     def resolve(self, file: str) -> Path:
-        """The real path of ``file``; refuses what leaves the tree, links included."""
+        """The real path of ``file``; refuses what leaves the tree, links included, and what is hidden."""
         path = (self.root / file).resolve()
         if path != self.root and self.root not in path.parents:
             raise SourceError(f"{file!r} is outside the environment")
+        if any(part.startswith(".") for part in path.relative_to(self.root).parts):
+            raise SourceError(f"{file!r} is hidden, which no part of an environment is")
         if not path.exists():
             raise SourceError(
                 f"no {file!r} in the environment ({', '.join(sorted(self.packages)) or 'empty'})"
             )
         return path
 
+    def name_of(self, file: str) -> str:
+        """The one name of a file that may be given by another. Raises :class:`SourceError`."""
+        if file not in self._names:
+            self._names[file] = self.resolve(file).relative_to(self.root).as_posix()
+        return self._names[file]
+
     def lines(self, file: str) -> list[str]:
         """All lines of a text file, without their ends."""
         if file not in self._lines:
             path = self.resolve(file)
             if not path.is_file():
-                raise SourceError(f"{file!r} is a folder, not a file")
+                raise SourceError(f"{file!r} is a {'folder' if path.is_dir() else 'device'}, not a file")
+            if (size := path.stat().st_size) > READ_LIMIT:
+                raise SourceError(f"{file!r} has {size} bytes; at most {READ_LIMIT} are read as text")
             self._lines[file] = decode(path.read_bytes()).split("\n")
         return self._lines[file]
 
     def evidence(self, file: str, line: int, end_line: int | None = None, *, idiom: str) -> Evidence:
-        """Lines ``line``..``end_line`` (1-based, inclusive) of ``file`` as evidence."""
-        end = end_line or line
+        """Lines ``line``..``end_line`` (1-based, inclusive) of ``file`` as evidence, under its one name."""
+        end = line if end_line is None else end_line
+        file = self.name_of(file)
         lines = self.lines(file)
         if not 1 <= line <= end <= len(lines):
             raise SourceError(f"{file} has {len(lines)} lines, not {line}-{end}")
@@ -111,19 +132,31 @@ class SourceTree:
         )
 
 
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
+def read_head(path: Path, limit: int = READ_LIMIT) -> str:
+    """The first ``limit`` bytes of a file as text; empty where it is none or cannot be read."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return decode(file.read(limit))
+    except OSError:
+        return ""
 
 
 def _name_of(info: Path) -> str:
-    for line in (
-        decode((info / "METADATA").read_bytes()).splitlines() if (info / "METADATA").is_file() else []
-    ):
+    for line in read_head(info / "METADATA").splitlines():
         if line.startswith("Name:"):
             return line[5:].strip()
         if not line:
             break
     return info.name.removesuffix(".dist-info").rsplit("-", 1)[0]
+
+
+def _recorded_files(record: Path) -> list[str]:
+    try:
+        return [row[0] for row in csv.reader(read_head(record).splitlines()) if row]
+    except csv.Error:
+        return []
 
 
 def _installed(root: Path) -> dict[str, str]:
