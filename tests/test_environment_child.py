@@ -142,3 +142,30 @@ def test_a_child_that_cannot_start_is_an_os_error(tmp_path: Path) -> None:
             output=tmp_path / "out",
             seconds=1,
         )
+
+
+def test_a_program_that_cannot_be_started_is_an_error_and_no_exit_code(tmp_path: Path) -> None:
+    """Exit code 1 of a search means that nothing was found: a program of another machine must not say so."""
+    program = tmp_path / "foreign"
+    program.write_bytes(b"\x7fELF of another machine")
+    program.chmod(0o755)
+    with pytest.raises(OSError, match=r"Exec format error|cannot execute") as caught:
+        run_child(
+            [str(program)], environment=ENVIRONMENT, folder=tmp_path, output=tmp_path / "out", seconds=30
+        )
+    assert caught.value.filename == str(program)
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_a_child_gets_no_open_file_of_ours(tmp_path: Path) -> None:
+    code = "import os; print(sorted(int(fd) for fd in os.listdir('/dev/fd')))"
+    run_child(
+        [sys.executable, "-c", code], environment=ENVIRONMENT, folder=tmp_path, output=tmp_path / "out",
+        seconds=30,
+    )  # fmt: skip
+    assert json.loads((tmp_path / "out").read_text()) == [0, 1, 2, 3]  # 3: the listing itself
+
+
+def test_only_children_that_go_there_know_the_way_to_a_network() -> None:
+    given = {"PATH": "/bin", "HTTPS_PROXY": "http://me:secret@proxy", "NETRC": "/n", "SSH_AUTH_SOCK": "/s"}
+    assert allowed_environment(given) == {"PATH": "/bin"}

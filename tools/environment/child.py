@@ -28,21 +28,34 @@ GRACE = 3.0
 """Seconds between asking the tree to end and ending it."""
 
 # Linux can end a child when its parent is killed outright, where no ``finally`` runs: asked for by the child
-# itself before it becomes the program. Elsewhere such a child runs on to its own end.
+# itself before it becomes the program. Elsewhere such a child runs on to its own end. Why it could not become
+# the program goes through a pipe: its exit code could be mistaken for the program's.
 _ENDS_WITH_PARENT = """
 import ctypes, os, signal, sys
+pipe = int(sys.argv[2])
+os.set_inheritable(pipe, False)
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
+    try:
+        os.execv(sys.argv[3], sys.argv[3:])
+    except OSError as error:
+        os.write(pipe, str(error.errno).encode())
+os._exit(127)
 """
+
+_GUARDS = sys.platform == "linux"
 
 _ALLOWED = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+}
+
+NETWORK = {
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "NETRC"),
 }
+"""Variables that say how to reach a network: for children that do, since a proxy's may hold a password."""
 
 
 @dataclass(frozen=True)
@@ -75,23 +88,29 @@ def run_child(
     """Run ``command`` in ``folder`` and wait; stdout goes to ``output``, stderr to ``errors`` or there too.
 
     ``tick`` is called about twenty times a second with the seconds gone by. ``grace``: seconds between asking
-    what is left of the tree to end and ending it. Raises ``OSError`` if the program
-    cannot be started.
+    what is left of the tree to end and ending it. Raises ``OSError`` if the program cannot be started.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as files:
         out = files.enter_context(output.open("wb"))
         err = files.enter_context(errors.open("wb")) if errors else subprocess.STDOUT
         files.enter_context(_terminated_as_exit())
-        process = subprocess.Popen(
-            _guarded(command),
-            cwd=folder,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+        failed, says = os.pipe()
+        files.callback(os.close, failed)
+        try:
+            guarded = _guarded(command, says)
+            process = subprocess.Popen(
+                guarded,
+                pass_fds=(says,) if _GUARDS else (),
+                cwd=folder,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        finally:
+            os.close(says)
         timed_out = False
         try:
             while True:
@@ -106,17 +125,34 @@ def run_child(
                     tick(gone)
         finally:
             end_tree(process, grace)
+        os.set_blocking(failed, False)
+        with contextlib.suppress(BlockingIOError):
+            if number := os.read(failed, 16):
+                raise OSError(int(number), os.strerror(int(number)), command[0])
     return Ended(process.returncode, timed_out, time.monotonic() - started)
 
 
-def _guarded(command: Sequence[str]) -> list[str]:
-    """The command, made not to outlive this process. Raises ``FileNotFoundError`` without a program."""
+def _guarded(command: Sequence[str], pipe: int) -> list[str]:
+    """The command, made not to outlive this process; it says through ``pipe`` if it could not be started.
+
+    Raises ``FileNotFoundError`` without a program.
+    """
     program = shutil.which(command[0])
     if program is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
-    if sys.platform != "linux":
+    if not _GUARDS:
         return [program, *command[1:]]
-    return [sys.executable, "-I", "-S", "-c", _ENDS_WITH_PARENT, str(os.getpid()), program, *command[1:]]
+    return [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        _ENDS_WITH_PARENT,
+        str(os.getpid()),
+        str(pipe),
+        program,
+        *command[1:],
+    ]
 
 
 def end_tree(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:

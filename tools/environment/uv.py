@@ -17,16 +17,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from memory.names import distribution
 from tools.base import ToolError
-from tools.environment.child import GRACE, allowed_environment, run_child
-from tools.environment.model import DEFAULT_PLATFORM, PYTHON, Wheel, canonical
+from tools.environment.child import GRACE, NETWORK, allowed_environment, run_child
+from tools.environment.model import DEFAULT_PLATFORM, PYTHON, Wheel
 from tools.source.tree import decode
 
 RESOLVE_SECONDS = 120.0
 SLOWEST = 100_000
 """Bytes per second below which a download counts as stuck."""
 
-# uv's own settings that say where things are and how to reach them; none that changes what is resolved.
+# uv's own settings that say where things are and how to reach them, and up to when an index is believed;
+# none that allows builds or pre-releases.
 _SETTINGS = re.compile(
     r"UV_(CACHE_DIR|CONFIG_FILE|NO_CONFIG|DEFAULT_INDEX|INDEX|INDEX_\w+|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX"
     r"|KEYRING_PROVIDER|OFFLINE|NATIVE_TLS|SYSTEM_CERTS|INSECURE_HOST|HTTP_\w+|REQUEST_TIMEOUT|CONCURRENT_\w+"
@@ -189,6 +191,8 @@ class Uv:
     def _explain(self, text: str, requirements: Sequence[str], platform: str) -> ToolError:
         """One line of what uv says, with what to do next."""
         flat = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
+        # This goes into transcripts: an index of one's own may be reached with a password.
+        flat = re.sub(r"://[^/\s@]+@", "://…@", flat)
         asked = ", ".join(requirements)
         if re.search(r"no space left", flat, re.I):
             return ToolError(
@@ -245,7 +249,9 @@ def human_size(size: int | None) -> str:
 
 
 def _environment(*, retries: bool) -> dict[str, str]:
-    found = allowed_environment(os.environ, lambda name: _SETTINGS.fullmatch(name) is not None)
+    found = allowed_environment(
+        os.environ, lambda name: name in NETWORK or _SETTINGS.fullmatch(name) is not None
+    )
     found |= {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     if retries:  # A question that fails should say so soon; a download of 400 MB should not give up.
         found.setdefault("UV_HTTP_RETRIES", "1")
@@ -255,7 +261,7 @@ def _environment(*, retries: bool) -> dict[str, str]:
 def _wheel(package: dict[str, Any]) -> Wheel:
     """The wheel that uv chose, from an entry of the lock."""
     wheels = package.get("wheels") or []
-    name = canonical(package["name"])
+    name = distribution(package["name"])
     if len(wheels) != 1:
         raise ToolError(
             f"uv named {len(wheels)} wheels for {name}, expected one; update it: pip install 'uv>=0.10'"
