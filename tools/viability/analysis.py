@@ -13,7 +13,7 @@ from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.discover import Discovery, Layer
 from tools.viability.facts import Facts
-from tools.viability.installed import absent_modules, assumed_modules
+from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.values import Kind, Tainted, of
@@ -43,7 +43,7 @@ class Analysis:
         self.engine = engine
         self.profile = profile(engine)
         self.options = discover_options(tree, engine)
-        self.world = World(tree, assumed_modules(tree), absent_modules())
+        self.world = World(tree, assumed_modules(tree), absent_modules(), pinned_versions(tree))
         self.discovery = Discovery(self.world, self.profile, self.options)
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._layers: dict[tuple[str, str | None], Layer | None] = {}

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -25,11 +26,10 @@ from tools.viability.analysis import with_stack
 
 Result = TypeVar("Result")
 Pipe = Connection
+Group = tuple[str, str]
 PARALLEL_FROM = 12
 """Cells below which a second process costs more than it brings."""
 MOST_WORKERS = 4
-STEAL_FROM = 6
-"""Cells that a group must have left to be shared by two workers: each has to run its contrasts again."""
 TELL_EVERY = 3.0
 """Seconds between two words of progress."""
 JOIN_SECONDS = 5.0
@@ -37,16 +37,16 @@ PR_SET_PDEATHSIG = 1
 
 
 def follow(
-    groups: Sequence[Hashable],
+    groups: Sequence[Group],
     one: Callable[[int], Result],
     lost: Callable[[int, str], Result],
     tell: Callable[[str], None],
 ) -> Iterator[tuple[int, Result]]:
     """``(index, one(index))`` for every index of ``groups``, in the order in which they are done.
 
-    Cells of one group contrast with each other, so that a worker that has done one is quick with the next:
-    they stay together as far as the cores allow. ``one`` must not raise; ``lost(index, why)`` is the result
-    of a cell whose worker died. Close the iterator (or exhaust it) to end the workers.
+    ``groups``: the component and the architecture of each cell; see :class:`Shares`. ``one`` must not raise;
+    ``lost(index, why)`` is the result of a cell whose worker died. Close the iterator (or exhaust it) to end
+    the workers.
     """
     progress = _Progress(len(groups), tell)
     if sys.platform != "linux":
@@ -55,7 +55,8 @@ def follow(
             progress.one_more()
         return
     left = Shares(groups)
-    count = min(os.cpu_count() or 1, MOST_WORKERS) if len(groups) >= PARALLEL_FROM else 1
+    several = min(os.cpu_count() or 1, MOST_WORKERS, len(set(groups)))
+    count = several if len(groups) >= PARALLEL_FROM else 1
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(_Worker(one)) for _ in range(count)]
         for worker in workers:
@@ -79,28 +80,33 @@ def follow(
 
 
 class Shares:
-    """The cells that nobody has begun yet, by group."""
+    """The cells that nobody has begun yet, by group: a component on an architecture."""
 
-    def __init__(self, groups: Sequence[Hashable]) -> None:
-        self._left: dict[Hashable, list[int]] = {}
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._left: dict[Group, list[int]] = {}
         for index, group in enumerate(groups):
             self._left.setdefault(group, []).append(index)
-        self._begun: set[Hashable] = set()
+        self._begun: set[Group] = set()
 
-    def take(self, last: Hashable) -> int | None:
-        """The next cell for a worker whose ``last`` was of this group; None if there is nothing to gain.
+    def take(self, last: Group | None) -> int | None:
+        """The next cell for a worker whose ``last`` was of this group; None if there is none for it.
 
-        Its own group comes first, then the largest that nobody has begun, then the end of one in progress.
+        A group is never divided: to judge one cell the others of its group are run as well, so a second
+        worker would do it all again. Within one component some of the work is shared, so its other
+        architectures come first, then components that nobody has begun; large groups before small ones.
         """
         if self._left.get(last):
             return self._left[last].pop(0)
         fresh = [group for group in self._left if group not in self._begun]
-        if fresh:
-            group = max(fresh, key=lambda group: len(self._left[group]))
-            self._begun.add(group)
-            return self._left[group].pop(0)
-        group = max(self._left, key=lambda group: len(self._left[group]), default=None)
-        return self._left[group].pop() if group is not None and len(self._left[group]) >= STEAL_FROM else None
+        if not fresh:
+            return None
+        begun = {component for component, _ in self._begun}
+        mine = last[0] if last is not None else None
+        group = max(
+            fresh, key=lambda group: (group[0] == mine, group[0] not in begun, len(self._left[group]))
+        )
+        self._begun.add(group)
+        return self._left[group].pop(0)
 
 
 class _Worker(Generic[Result]):
@@ -169,6 +175,10 @@ def _work(pipe: Pipe, parents: Pipe, parent: int, one: Callable[[int], Result]) 
     if os.getppid() != parent:
         return
 
+    # What was parsed stays: looking through it for garbage again and again costs a fifth of the time.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+
     def cells() -> None:
         with contextlib.suppress(EOFError, OSError):  # the parent is gone
             while True:
@@ -192,4 +202,5 @@ class _Progress:
         now = time.monotonic()
         if now - self.said >= TELL_EVERY and self.done < self.total:
             self.said = now
-            self.tell(f"followed {self.done} of {self.total} cells")
+            slow = "" if self.done else " (the first of each component takes longest)"
+            self.tell(f"followed {self.done} of {self.total} cells{slow}")

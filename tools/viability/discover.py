@@ -164,7 +164,10 @@ class Discovery:
         pattern = re.compile((r"\b(?:" + "|".join(names) + r")\(").encode())
         counts: Counter[str] = Counter()
         total = 0
+        some = [name.encode() for _, name in (*layer.classes, *layer.selectors)]
         for data in self.texts.values():
+            if not any(name in data for name in some):
+                continue
             for match in pattern.finditer(data):
                 given = _keywords(data, match.end())
                 if given:
@@ -217,7 +220,7 @@ class Discovery:
 
 
 def _keywords(data: bytes, start: int) -> set[str]:
-    """Names given by keyword in the call whose argument list begins at ``start``; ``=None`` does not count."""
+    """Names given by keyword in the call whose arguments begin at ``start``; ``=None`` does not count."""
     depth, end = 1, start
     while depth and end < min(len(data), start + 6000):
         depth += {40: 1, 91: 1, 123: 1, 41: -1, 93: -1, 125: -1}.get(data[end], 0)

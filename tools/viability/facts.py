@@ -13,7 +13,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from tools.viability.installed import STANDARD, pinned_versions
+from tools.viability.installed import STANDARD
 from tools.viability.interpreter.calls import call_function
 from tools.viability.interpreter.dispatch import evaluate
 from tools.viability.interpreter.machine import Machine
@@ -119,7 +119,7 @@ class Facts:
             "sys.version_info": tuple(data["facts"]["python"]),
             "os.name": "posix",
         }
-        versions = dict(pinned_versions(self.world.tree))
+        versions = self.world.versions
         if "torch" in versions:
             constants["torch.__version__"] = Tainted(versions["torch"], of(Kind.DEPENDENCY))
         self.library = Library(constants, versions, frozenset(data["vendor_attributes"]))

@@ -139,7 +139,7 @@ def _followed(
         raise ToolError(f"{environment.name} holds no {engine}; it holds {held or 'nothing'}", missing=True)
     analysis.prepare()
     yield from follow(
-        [cell.component for cell in cells],
+        [(cell.component, cell.arch) for cell in cells],
         lambda place: _one(analysis, cells[place]),
         lambda place, why: _failed(cells[place], why),
         tell,

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from tools.source.tree import SourceTree, decode
 
+GLOBAL = re.compile(rb"(?:^|[;:])[ \t]*global[ \t\\]", re.M)
+"""Where a ``global`` statement may stand."""
 MUTATORS = frozenset({"append", "extend", "update", "add", "insert", "setdefault", "register"})
 
 
@@ -45,6 +47,8 @@ class Module:
     file: str
     tree: ast.Module
     is_package: bool
+    declares_globals: bool = False
+    """Whether a ``global`` statement may stand anywhere in it."""
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     stars: list[tuple[ast.ImportFrom, tuple[Guard, ...]]] = field(default_factory=list)
     _classes: dict[ast.ClassDef, dict[str, list[Binding]]] = field(default_factory=dict)
@@ -60,7 +64,7 @@ class Module:
     def global_writers(self) -> dict[str, list[ast.FunctionDef]]:
         """Global name → functions that declare it ``global`` and assign it."""
         writers: dict[str, list[ast.FunctionDef]] = {}
-        for node in ast.walk(self.tree):
+        for node in ast.walk(self.tree) if self.declares_globals else ():
             if not isinstance(node, ast.FunctionDef):
                 continue
             declared = {
@@ -175,14 +179,19 @@ class World:
 
     ``assumed`` are the top-level modules that are not in the tree but will be there when the engine runs
     (its declared requirements, the standard library); ``absent`` those that are for other hardware only.
-    Of anything else it is not known whether it can be imported.
+    Of anything else it is not known whether it can be imported. ``versions``: distribution → version, as far
+    as metadata tells.
     """
 
-    def __init__(self, tree: SourceTree, assumed: frozenset[str], absent: frozenset[str]) -> None:
+    def __init__(
+        self, tree: SourceTree, assumed: frozenset[str], absent: frozenset[str], versions: dict[str, str]
+    ) -> None:
         self.tree = tree
+        self.versions = versions
         self.assumed = assumed
         self.absent = absent
         self._modules: dict[str, Module | None] = {}
+        self._places: dict[str, tuple[Path, bool] | None] = {}
         self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
         self._texts: dict[str, dict[str, bytes]] = {}
 
@@ -209,6 +218,12 @@ class World:
         return root in self.roots or root in self.assumed or root in self.absent
 
     def locate(self, dotted: str) -> tuple[Path, bool] | None:
+        """The file or folder of a module in the tree, and whether it is a package."""
+        if dotted not in self._places:
+            self._places[dotted] = self._locate(dotted)
+        return self._places[dotted]
+
+    def _locate(self, dotted: str) -> tuple[Path, bool] | None:
         base = self.tree.root.joinpath(*dotted.split("."))
         if (base / "__init__.py").is_file():
             return base / "__init__.py", True
@@ -233,8 +248,9 @@ class World:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                parsed = ast.parse(decode(path.read_bytes()))
-            return Module(dotted, file, parsed, is_package)
+                data = path.read_bytes()
+                parsed = ast.parse(decode(data))
+            return Module(dotted, file, parsed, is_package, declares_globals=bool(GLOBAL.search(data)))
         except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
             return None
 
