@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from tools.environment.model import (
 from tools.environment.pins import kernel_pins, pin_warnings, profiles
 from tools.environment.request import parse_request
 from tools.environment.staging import PARTIAL, Staging
-from tools.environment.store import list_environments, open_environment
+from tools.environment.store import list_environments, open_environment, open_for
 
 
 def unpacked(site: Path, name: str, version: str, requires: tuple[str, ...] = (), record: str = "") -> None:
@@ -322,3 +323,32 @@ def test_clearing_up_spares_what_another_is_making(tmp_path: Path) -> None:
             assert not first.publish("made")
     assert sorted(each.name for each in tmp_path.iterdir()) == [PARTIAL, "made"]
     assert [each.name for each in (tmp_path / "made").iterdir()] == ["other"]
+
+
+def test_a_driver_reads_only_the_folders_that_were_given(home: Home, tmp_path: Path) -> None:
+    @dataclass
+    class Context:
+        home: Home
+        folders: tuple[Path, ...]
+
+    unpacked(tmp_path / "mine", "sglang", "0.5.9")
+    unpacked(tmp_path / "other", "sglang", "0.5.9")
+    (tmp_path / "link").symlink_to("other")
+    context = Context(home, (tmp_path / "mine",))
+    for given in ("mine", "other/../mine"):
+        assert open_for(context, f"{tmp_path}/{given}").kind == "adopted"
+    for given in ("other", "mine/../other", "link", "mine/sglang", "", "/"):
+        with pytest.raises(ToolError, match="may be read here"):
+            open_for(context, f"{tmp_path}/{given}")
+    made = stored(home, {"sglang": "0.5.9"})
+    assert open_for(context, made.name) == open_for(context, made.path) == made
+
+
+@pytest.mark.parametrize(
+    "given", ["~nobody-of-that-name", "~nobody-of-that-name/x", "a" * 300, "b" * 5000, "./" + "c" * 5000]
+)
+def test_what_no_file_system_takes_is_one_clear_line(home: Home, given: str) -> None:
+    with pytest.raises(ToolError, match=r"is no environment \(|no environment") as caught:
+        open_environment(home, given)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from memory.clock import FixedClock
+from memory.artifacts import Artifacts
+from memory.clock import FixedClock, hypothesis_id
 from memory.home import Home
 from memory.store import Store
 from memory.vocabulary import (
     Claim,
+    Condition,
     Effect,
     EventEvidence,
     Finding,
@@ -29,12 +34,15 @@ from tools.findings.record import RecordFinding, record_finding
 from tools.findings.search import SearchFindings, search_findings
 from tools.registry import registry
 from tools.source.tree import SourceTree
-from transcripts.events import Called, Found, Opened, Returned
+from transcripts.events import Called, Found, Noted, Opened, Returned
 from transcripts.fold import catch_up
 from transcripts.log import Log
 
 GATE = "def gate(major):\n    # only these\n    return major in (10,)\n"
-RESULT = {"throughput": {"tokens/s": [812.5, 3]}, "log": 'said "no kernel"\nand left', "hot": True}
+RESULT = {
+    "level": "probe", "outcome": "ok", "throughput": {"tokens/s": [812.5, 3], "": 7, "a~b": 2**53 + 1},
+    "log": 'said "no kernel"\nand left', "hot": True, "great": 10**400, "digits": 812.5000001,
+}  # fmt: skip
 
 
 @dataclass
@@ -66,6 +74,8 @@ def site(tmp_path: Path) -> Path:
             (root / file).write_text(text)
         record = [*files, f"{info.name}/METADATA", f"{info.name}/RECORD"]
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in record))
+    (root / "kernel_lib" / "link.py").symlink_to("../engine/__init__.py")
+    (root / ".env").write_text("KEY=1\n")
     return root
 
 
@@ -82,14 +92,20 @@ def claim(site: Path) -> Claim:
     )  # fmt: skip
 
 
+def ran(home: Home, name: str = "t1", returned: dict[str, Any] | None = None, **called: Any) -> str:
+    """A transcript with a call (event 1), its result (event 2) and a note (event 3); its head."""
+    opened = Opened(investigation=name, program="p", driver="d", question="q", seed=0)
+    call = {"call": "c1", "tool": "probe", "effect": Effect.USES_GPU, "input": {"value": 912.5}} | called
+    with Log.create(home.transcripts / f"{name}.jsonl", opened, FixedClock()) as log:
+        log.append(Called(**call))
+        log.append(Returned(**({"call": "c1", "status": "ok", "output": RESULT} | (returned or {}))))
+        log.append(Noted(text="no kernel, level probe, outcome ok"))
+        return log.head
+
+
 @pytest.fixture
 def head(home: Home) -> str:
-    """Transcript ``t1`` with a call (event 1) and its result (event 2); its head."""
-    opened = Opened(investigation="t1", program="p", driver="d", question="q", seed=0)
-    with Log.create(home.transcripts / "t1.jsonl", opened, FixedClock()) as log:
-        log.append(Called(call="c1", tool="probe", effect=Effect.USES_GPU, input={}))
-        log.append(Returned(call="c1", status="ok", output=RESULT))
-        return log.head
+    return ran(home)
 
 
 def cite(head: str, excerpt: str = "no kernel", event: int = 2, **changes: Any) -> EventEvidence:
@@ -123,6 +139,7 @@ def refusal(context: Context, claim: Claim, site: Path | str, transcript: str = 
     with pytest.raises(ToolError) as caught:
         record(context, claim, site, transcript)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
     return str(caught.value)
 
 
@@ -137,17 +154,20 @@ def test_the_tools_are_found() -> None:
 
 def test_a_claim_whose_lines_are_there_becomes_a_finding(context: Context, claim: Claim, site: Path) -> None:
     found = record(context, claim, site)
-    assert (found.claim, found.transcript, found.event) == (claim, "t1", 9)
+    # Names of packages are kept in their one spelling, so that the same claim is the same finding.
+    kept = claim.model_copy(update={"packages": {"engine": "3.0", "kernel-lib": "1.2"}})
+    assert (found.claim, found.transcript, found.event) == (kept, "t1", 9)
+    assert record(context, kept, site).id == found.id
     assert found.status is FindingStatus.CURRENT
     assert len(found.id) == 16
     assert record(context, claim, site, "t2").id == found.id
     assert record(context, claim.model_copy(update={"arch": "sm121"}), site).id != found.id
 
 
-def test_what_ran_becomes_a_finding(context: Context, claim: Claim, head: str) -> None:
-    assert record(context, probe(claim, head), "").claim.outcome is Outcome.OK
+def test_what_ran_becomes_a_finding(context: Context, claim: Claim, head: str, site: Path) -> None:
+    assert record(context, probe(claim, head), site).claim.outcome is Outcome.OK
     escaped = cite(head, 'said "no kernel"\nand left')
-    assert record(context, probe(claim, head, event_evidence=(escaped,)), "")
+    assert record(context, probe(claim, head, event_evidence=(escaped,)), site)
 
 
 SOURCE_LIES: dict[str, tuple[dict[str, Any], str]] = {
@@ -160,6 +180,18 @@ SOURCE_LIES: dict[str, tuple[dict[str, Any], str]] = {
     "owner": ({"package": "engine", "version": "3.0"}, "belongs to kernel-lib 1.2"),
     "foreign package": ({"package": "elsewhere"}, "none of the claim's packages"),
     "text": ({"text": "return True"}, "not what stands"),
+    "way round": (
+        {"file": "kernel_lib/../engine/__init__.py", "line": 1, "end_line": 1},
+        "second name of engine",
+    ),
+    "dot": ({"file": "./kernel_lib/gate.py"}, "second name of kernel_lib/gate.py"),
+    "link": ({"file": "kernel_lib/link.py", "line": 1, "end_line": 1}, "second name of engine"),
+    "absolute": ({"file": "/etc/passwd"}, "outside"),
+    "NUL": ({"file": "kernel_lib/gate.py\0"}, "printable"),
+    "hidden": ({"file": ".env", "line": 1, "end_line": 1}, "hidden"),
+    "backwards": ({"line": 3, "end_line": 1}, "has 4 lines"),
+    "blank": ({"line": 4, "end_line": 4, "text": "", "sha256": hashlib.sha256(b"").hexdigest()}, "is blank"),
+    "folder": ({"file": "kernel_lib"}, "is a folder"),
 }
 
 
@@ -231,34 +263,43 @@ def test_a_report_may_rest_on_an_event(context: Context, claim: Claim, head: str
         ({"excerpt": "never said"}, "does not contain"),
         ({"sha256": "0" * 64}, "hashes to"),
         ({"event": 1}, "does not contain"),
-        ({"event": 7}, "no event 7"),
+        ({"event": 7}, "there is no event 7"),
         ({"transcript": "t9"}, "no transcript"),
         ({"transcript": "../t1"}, "no transcript's id"),
         ({"transcript": "/etc/passwd"}, "no transcript's id"),
+        ({"transcript": "t1.jsonl"}, "no transcript"),
+        ({"transcript": "t1\0"}, "no transcript's id|printable"),
+        ({"transcript": ""}, "not named"),
+        ({"excerpt": "returned"}, "does not contain"),
+        ({"event": 3, "excerpt": "noted"}, "does not contain"),
         ({"head": "1" * 64}, "none of its events"),
     ],
 )
 def test_event_evidence_that_does_not_hold_is_refused(
-    context: Context, claim: Claim, head: str, change: dict[str, Any], says: str
+    context: Context, claim: Claim, head: str, site: Path, change: dict[str, Any], says: str
 ) -> None:
     lying = probe(claim, head, event_evidence=(cite(**{"head": head, **change}),))
-    assert says in refusal(context, lying, "")
+    assert re.search(says, refusal(context, lying, site))
 
 
-def test_an_empty_excerpt_cites_nothing(context: Context, claim: Claim, head: str) -> None:
-    assert "is empty" in refusal(context, probe(claim, head, event_evidence=(cite(head, ""),)), "")
+def test_an_empty_excerpt_cites_nothing(context: Context, claim: Claim, head: str, site: Path) -> None:
+    for excerpt in ("", " \n", "{}", '":"', "ok"):
+        said = refusal(context, probe(claim, head, event_evidence=(cite(head, excerpt),)), site)
+        assert "says nothing" in said
 
 
-def test_an_announcement_is_no_result(context: Context, claim: Claim, head: str) -> None:
+def test_an_announcement_is_no_result(context: Context, claim: Claim, head: str, site: Path) -> None:
     announced = cite(head, '"tool":"probe"', event=1)
-    assert "`returned`" in refusal(context, probe(claim, head, event_evidence=(announced,)), "")
+    assert "`returned`" in refusal(context, probe(claim, head, event_evidence=(announced,)), site)
 
 
-def test_a_changed_result_carries_nothing(context: Context, claim: Claim, head: str, home: Home) -> None:
+def test_a_changed_result_carries_nothing(
+    context: Context, claim: Claim, head: str, home: Home, site: Path
+) -> None:
     path = home.transcripts / "t1.jsonl"
     path.write_bytes(path.read_bytes().replace(b"812.5", b"912.5"))
     faster = probe(claim, head)
-    assert "damaged" in refusal(context, faster, "")
+    assert "the log was changed" in refusal(context, faster, site)
 
 
 @pytest.mark.parametrize(
@@ -270,18 +311,31 @@ def test_a_changed_result_carries_nothing(context: Context, claim: Claim, head: 
         ({"json_pointer": "/output/none"}, "there is no 'none'"),
         ({"json_pointer": "/output/hot", "value": 1.0}, "not a number"),
         ({"json_pointer": "/output/log"}, "not a number"),
-        ({"json_pointer": "output"}, "starts with a slash"),
-        ({"json_pointer": ""}, "not a number"),
-        ({"event": 1}, "there is no 'output'"),
-        ({"event": 44}, "no event 44"),
+        ({"json_pointer": "output"}, "starts with /output/"),
+        ({"json_pointer": ""}, "starts with /output/"),
+        ({"json_pointer": "/output/throughput/tokens~1s/00"}, "there is no '00'"),
+        ({"json_pointer": "/output/throughput/tokens~1s/-1"}, "there is no '-1'"),
+        ({"json_pointer": "/output/throughput/tokens~1s/-"}, "there is no '-'"),
+        ({"json_pointer": "/output/throughput/tokens~1s"}, "not a number"),
+        ({"json_pointer": "/output/throughput/ "}, "there is no ' '"),
+        ({"json_pointer": "/output/"}, "there is no ''"),
+        ({"json_pointer": "/call"}, "starts with /output/"),
+        ({"json_pointer": "/output/digits", "value": 812.5}, "is 812.5000001; the claim says 812.5"),
+        ({"json_pointer": "/output/throughput/a~0b", "value": 2.0**53}, "is 9007199254740993"),
+        ({"json_pointer": "/output/great", "value": 1e308}, r"the claim says 1e\+308"),
+        ({"json_pointer": "/output/great", "value": float("inf")}, "the claim says inf"),
+        ({"value": float("nan")}, "is 812.5; the claim says nan"),
+        # The driver's own number, which it wrote into the call.
+        ({"event": 1, "json_pointer": "/input/value", "value": 912.5}, "none of the cited results"),
+        ({"event": 44}, "none of the cited results"),
     ],
 )
 def test_a_measurement_must_stand_in_the_result(
-    context: Context, claim: Claim, head: str, change: dict[str, Any], says: str
+    context: Context, claim: Claim, head: str, site: Path, change: dict[str, Any], says: str
 ) -> None:
     (measurement,) = probe(claim, head).measurements
     lying = probe(claim, head, measurements=(measurement.model_copy(update=change),))
-    assert says in refusal(context, lying, "")
+    assert re.search(says, refusal(context, lying, site))
 
 
 def test_what_was_recorded_is_found_newest_first(
@@ -310,11 +364,13 @@ def test_what_was_recorded_is_found_newest_first(
     assert [item.id for item in result.findings] == names[:0:-1]
     assert result.more
     assert result.sentences[names[1]].startswith(
-        "fp4_gemm beta on sm120 (engine 3.0, kernel_lib 1.2): blocked"
+        "fp4_gemm beta on sm120 (engine 3.0, kernel-lib 1.2): blocked"
     )
     # The event that recorded it, not the one it was meant for.
     assert {(item.transcript, item.event) for item in result.findings} == {("i3", 1), ("i2", 1)}
-    assert result.findings[0].claim == claim.model_copy(update={"backend": "gamma"})
+    assert result.findings[0].claim == claim.model_copy(
+        update={"backend": "gamma", "packages": {"engine": "3.0", "kernel-lib": "1.2"}}
+    )
 
 
 def test_searching_an_empty_home_finds_nothing(context: Context) -> None:
@@ -325,3 +381,164 @@ def test_searching_a_damaged_database_says_so(context: Context, home: Home) -> N
     home.findings_db.write_bytes(b"no database" * 500)
     with pytest.raises(ToolError, match="damaged"):
         search_findings.run(SearchFindings(), context)
+
+
+# A driver that lies
+
+
+def test_a_claim_says_nothing_beside_its_fields(context: Context, claim: Claim, site: Path) -> None:
+    for change in (
+        {"backend": "alpha works, run it; the rest"},
+        {"backend": ""},
+        {"engine": "engine\nsecond line"},
+        {"component": "fp4_gemm\u202e"},
+        {"runs_instead": "x" * 301},
+        {"scenario": {"quantisation": "nvfp4\x1b[2J"}},
+        {"scenario": {"a\nb": "c"}},
+        {"conditions": (Condition(fact="f", op="==", value=["\u200b"]),)},
+        {"packages": {**claim.packages, "torch\n": "1"}},
+    ):
+        assert re.search("expected", refusal(context, claim.model_copy(update=change), site)), change
+    many = claim.source_evidence * 2000
+    assert "at most 256000" in refusal(context, claim.model_copy(update={"source_evidence": many}), site)
+
+
+@pytest.mark.parametrize(
+    ("arch", "says"),
+    [("SM_120", "written sm120"), ("12.0", "written sm120"), ("sm999", "no architecture"), ("", "no arch")],
+)
+def test_an_architecture_is_written_in_one_way(
+    context: Context, claim: Claim, site: Path, arch: str, says: str
+) -> None:
+    assert says in refusal(context, claim.model_copy(update={"arch": arch}), site)
+
+
+def test_a_claim_names_its_engine_with_a_version(context: Context, claim: Claim, site: Path) -> None:
+    assert "vllm is none of the claim's" in refusal(
+        context, claim.model_copy(update={"engine": "vllm"}), site
+    )
+    twice = claim.model_copy(update={"packages": {**claim.packages, "kernel-lib": "1.3"}})
+    assert "two versions of kernel-lib" in refusal(context, twice, site)
+
+
+def test_the_same_evidence_twice_is_the_same_finding(context: Context, claim: Claim, site: Path) -> None:
+    twice = claim.model_copy(update={"source_evidence": claim.source_evidence * 2})
+    assert record(context, twice, site).id == record(context, claim, site).id
+
+
+@pytest.mark.parametrize(
+    "environment", ["", "nowhere", "/nowhere", "..", "~nobody-of-that-name/x", "a" * 5000, "x\0"]
+)
+def test_a_place_that_is_no_environment_is_refused(context: Context, claim: Claim, environment: str) -> None:
+    refusal(context, claim, environment)
+
+
+def test_a_transcript_is_an_id(claim: Claim) -> None:
+    for name in ("../t1", "/etc/passwd", "a\nb", "x" * 300):
+        with pytest.raises(ValidationError):
+            RecordFinding(claim=claim, transcript=name)
+
+
+LIES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
+    # name: changes of the call, of its result, of the claim; what the refusal says
+    "a reading tool's result": ({"effect": Effect.READS, "tool": "read_source"}, {}, {}, "runs nothing"),
+    "fetching packages": ({"effect": Effect.WRITES_ENVIRONMENT}, {}, {}, "runs nothing"),
+    "denied": ({}, {"status": "denied", "output": None, "error": "no kernel"}, {}, "was denied"),
+    "interrupted": ({}, {"status": "interrupted", "error": "no kernel"}, {}, "was interrupted"),
+    "another hypothesis": (
+        {"hypothesis": hypothesis_id("fp4_gemm", "beta", "sm120")},
+        {},
+        {},
+        "another hypoth",
+    ),
+    "another environment": (
+        {"input": {"environment": "elsewhere"}},
+        {},
+        {},
+        "ran in environment 'elsewhere'",
+    ),
+    "no such call": ({"call": "c2"}, {}, {}, "not in the transcript"),
+    "a higher level": ({}, {}, {"level": Level.BENCHMARK}, 'says level \'"probe"\', not "benchmark"'),
+    "another outcome": ({}, {}, {"outcome": Outcome.CRASHED}, 'says outcome \'"ok"\', not "crashed"'),
+    "no outcome": ({}, {"output": {"log": "no kernel"}}, {}, "says level 'null'"),
+    "an error without a result": (
+        {},
+        {"status": "error", "output": None, "error": "no kernel"},
+        {},
+        "'null'",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+def test_what_did_not_run_so_carries_no_claim(
+    context: Context, claim: Claim, home: Home, site: Path, lie: str
+) -> None:
+    called, returned, change, says = LIES[lie]
+    head = ran(home, returned=returned, **called)
+    lying = probe(claim, head, **{"measurements": (), **change})
+    assert says in refusal(context, lying, site)
+
+
+def test_what_ran_in_this_environment_for_this_hypothesis_carries_it(
+    context: Context, claim: Claim, home: Home, site: Path
+) -> None:
+    about = hypothesis_id("fp4_gemm", "alpha", "sm120")
+    head = ran(home, hypothesis=about, input={"environment": f"{site}/../site-packages"})
+    assert record(context, probe(claim, head), site).claim.level is Level.PROBE
+
+
+def test_the_versions_of_what_ran_are_looked_up_too(
+    context: Context, claim: Claim, head: str, site: Path
+) -> None:
+    newer = probe(claim, head, packages={"engine": "9.0", "kernel-lib": "1.2"})
+    assert "holds 3.0" in refusal(context, newer, site)
+    assert "no environment was named" in refusal(context, probe(claim, head), "")
+
+
+def test_a_number_comes_from_the_cited_transcript(
+    context: Context, claim: Claim, head: str, home: Home, site: Path
+) -> None:
+    faster = ran(home, "t2", {"output": {**RESULT, "throughput": {"tokens/s": [99999.5]}}})
+    (measured,) = probe(claim, head).measurements
+    boast = probe(claim, head, measurements=(measured.model_copy(update={"value": 99999.5}),))
+    assert "is 812.5" in refusal(context, boast, site, "t2")
+    both = (cite(head), cite(faster, transcript="t2"))
+    assert "several cited" in refusal(context, probe(claim, head, event_evidence=both), site, "t2")
+    # The head of one transcript does not vouch for another.
+    mixed = (cite(head, transcript="t2"),)
+    assert "none of its events" in refusal(context, probe(claim, head, event_evidence=mixed), site)
+
+
+def test_a_head_before_the_event_does_not_vouch_for_it(
+    context: Context, claim: Claim, head: str, home: Home, site: Path
+) -> None:
+    first = json.loads((home.transcripts / "t1.jsonl").read_bytes().splitlines()[0])["hash"]
+    early = probe(claim, head, event_evidence=(cite(first),))
+    assert "is event 0, before it" in refusal(context, early, site)
+
+
+def test_a_result_that_was_cut_is_looked_up_whole(
+    context: Context, claim: Claim, home: Home, site: Path
+) -> None:
+    whole = json.dumps({**RESULT, "log": "x" * 100_000})
+    sha256 = Artifacts(home.artifacts).put(whole.encode())
+    cut = {"output": "no kernel …", "artifact": sha256, "artifact_bytes": len(whole)}
+    claimed = probe(claim, ran(home, returned=cut))
+    assert record(context, claimed, site)
+    Artifacts(home.artifacts).path(sha256).write_bytes(whole.replace("812.5", "912.5").encode())
+    assert "is damaged" in refusal(context, claimed, site)
+
+
+def test_a_transcript_is_read_once_however_often_it_is_cited(
+    context: Context, claim: Claim, home: Home, site: Path
+) -> None:
+    ran(home)
+    with Log.open(home.transcripts / "t1.jsonl", FixedClock()) as log:
+        for number in range(2000):
+            log.append(Noted(text=f"note number {number}"))
+        head = log.head
+    cited = tuple(cite(head, f"note number {n}", event=n + 4) for n in range(600))
+    started = time.process_time()
+    record(context, probe(claim, head, event_evidence=(cite(head), *cited)), site)
+    assert time.process_time() - started < 2

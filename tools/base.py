@@ -37,7 +37,11 @@ class ToolError(Exception):
 
 
 class ToolContext(Protocol):
-    """What a running tool may use; nothing else of the program is within reach."""
+    """What a running tool may use; nothing else of the program is within reach.
+
+    A context may also have ``folders``, a collection of paths: then these are the only folders of others that
+    tools read (``tools.environment.store.open_for``), whatever a driver names.
+    """
 
     @property
     def home(self) -> Any: ...  # memory.home.Home

@@ -7,7 +7,9 @@ name only when it is complete (see :mod:`tools.environment.create`), so what is 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -62,31 +64,60 @@ def open_environment(home: Home, name_or_path: str) -> Environment:
     A path is what holds a separator, begins with ``.`` or ``~``, or is no name but an existing folder.
     Raises :class:`ToolError`.
     """
-    given = name_or_path.strip()
+    found = _find(home, name_or_path.strip())
+    return found if isinstance(found, Environment) else adopt(found)
+
+
+def open_for(context: Any, name_or_path: str) -> Environment:
+    """The same for a tool. Where ``context.folders`` is set, a folder of someone else's must be one of these:
+    which folders may be read is for the person to say, and a driver only names them again."""
+    found = _find(context.home, name_or_path.strip())
+    if isinstance(found, Environment):
+        return found
+    allowed: Iterable[Path] | None = getattr(context, "folders", None)
+    if allowed is not None and found.resolve() not in {folder.resolve() for folder in allowed}:
+        raise ToolError(
+            f"{found} is not one of the folders that may be read here; a person can give it with -e, "
+            "or name an environment: agent environment list"
+        )
+    return adopt(found)
+
+
+def _find(home: Home, given: str) -> Environment | Path:
+    """The stored environment that is meant, or the folder."""
     if not given:
         raise ToolError("no environment was named; expected a name or a folder, see: agent environment list")
-    if os.sep in given or given.startswith((".", "~")):
-        return _open_folder(home, Path(given).expanduser())
-    names = _names(home)
-    if given in names:
-        return load(home.environments / given)
-    matches = [name for name in names if name.startswith(given)]
-    if len(matches) == 1:
-        return load(home.environments / matches[0])
-    if matches:
-        raise ToolError(f"{given!r} fits several environments: {', '.join(matches)}; give more of the name")
-    if Path(given).is_dir():
-        return _open_folder(home, Path(given))
+    shown = given if len(given) <= 120 else given[:119] + "…"
+    try:
+        if os.sep in given or given.startswith((".", "~")):
+            return _stored(home, Path(given).expanduser())
+        names = _names(home)
+        if given in names:
+            return load(home.environments / given)
+        matches = [name for name in names if name.startswith(given)]
+        if len(matches) == 1:
+            return load(home.environments / matches[0])
+        if matches:
+            raise ToolError(
+                f"{given!r} fits several environments: {', '.join(matches)}; give more of the name"
+            )
+        if Path(given).is_dir():
+            return _stored(home, Path(given))
+    except (OSError, ValueError, RuntimeError) as error:
+        # A name too long for the file system, one with a NUL, the home of someone who is not there.
+        why = getattr(error, "strerror", None) or str(error)
+        raise ToolError(f"{shown!r} is no environment ({why}); see: agent environment list") from error
     there = f"there are {', '.join(names)}" if names else "there is none yet"
-    raise ToolError(f"no environment {given!r}: {there}; create one with: {CREATE}", missing=True)
+    raise ToolError(f"no environment {shown!r}: {there}; create one with: {CREATE}", missing=True)
 
 
-def _open_folder(home: Home, path: Path) -> Environment:
+def _stored(home: Home, path: Path) -> Environment | Path:
     folder = Path(os.path.normpath(path.absolute()))
+    folder.is_dir()  # raises for what no file system takes as a name
     for candidate in (folder, folder.parent):
         if candidate.parent == home.environments and (candidate / DESCRIPTION).is_file():
             return load(candidate)
-    return adopt(folder)
+    return folder
 
 
 def _names(home: Home) -> list[str]:

@@ -1,45 +1,69 @@
 """No evidence, no finding: every piece of evidence is looked up where it says it stands.
 
-Nothing in a claim is taken on trust. Source lines are read again in the environment, events in their
-transcript, numbers at their place in the event. A refusal says what did not match.
+Nothing in a claim is taken on trust, whoever makes it. Source lines are read again in the environment,
+events in their transcript (:mod:`tools.findings.events`). A refusal says what did not match.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from pathlib import Path
 from typing import Any
 
-from memory.home import Home
-from memory.vocabulary import Claim, EventEvidence, Evidence, Level, Measurement
+from memory.architecture import ArchitectureError, parse_architecture
+from memory.canonical import canonical
+from memory.names import distribution
+from memory.vocabulary import Claim, Evidence, Level
 from tools.base import ToolError
+from tools.engines.adapter import engines
+from tools.environment.model import Environment
+from tools.environment.store import open_for
+from tools.findings.events import check_events
 from tools.source.tree import SourceError, SourceTree
-from transcripts.chain import LogError, link
-from transcripts.reader import line_of, records
+
+CLAIM_LIMIT = 256_000
+"""Bytes of a claim as JSON: hundreds of pieces of evidence."""
+WORDS_LIMIT = 300
+"""Characters of any field of a claim but the quoted ones: names, numbers, versions, paths."""
+
+_QUOTED = frozenset({"text", "excerpt"})
+_READ_ONLY = frozenset({Level.REPORT, Level.STATIC})
 
 
-def check_claim(claim: Claim, home: Home, *, environment: str, transcript: str) -> None:
-    """Raise :class:`ToolError` unless everything that ``claim`` cites is there and says what it is cited for.
+def check_claim(claim: Claim, context: Any, *, environment: str) -> Claim:
+    """The claim as it is kept: names of packages in their one spelling, each piece of evidence once.
 
-    ``environment``: where source evidence was read; ``transcript``: whose events measurements name.
+    Raises :class:`ToolError` unless everything that ``claim`` cites is there and says what it is cited for.
+    ``environment``: the one that was read, or in which it ran; ``context`` is that of the tool.
     """
     _check_shape(claim)
-    if claim.source_evidence:
-        _check_sources(claim, home, environment)
-    kinds = [_check_event(item, home) for item in claim.event_evidence]
-    if claim.level not in {Level.REPORT, Level.STATIC} and "returned" not in kinds:
-        raise ToolError(
-            f"a claim of level {claim.level.value} must cite the result of what was run: an event of kind "
-            f"`returned`; the cited events are {', '.join(kinds)}"
-        )
-    for measurement in claim.measurements:
-        _check_measurement(measurement, home, transcript, claim)
+    opened: Environment | None = None
+    if claim.source_evidence or claim.level is not Level.REPORT:
+        opened = open_for(context, environment)
+        _check_packages(claim, opened, environment)
+    sources = (
+        [_check_source(item, opened.tree(), environment) for item in claim.source_evidence] if opened else []
+    )
+    check_events(claim, context.home, opened)
+    return claim.model_copy(
+        update={
+            "packages": {distribution(name): version for name, version in claim.packages.items()},
+            "source_evidence": tuple(dict.fromkeys(sources)),
+            "event_evidence": tuple(dict.fromkeys(claim.event_evidence)),
+            "measurements": tuple(dict.fromkeys(claim.measurements)),
+        }
+    )
 
 
 def _check_shape(claim: Claim) -> None:
     """What can be told without reading anything."""
+    document = claim.model_dump(mode="json")
+    size = len(canonical(document).encode())
+    if size > CLAIM_LIMIT:
+        raise ToolError(f"a claim of {size} bytes is refused (at most {CLAIM_LIMIT}); cite what decides")
+    _check_words(document, "claim")
+    for name in ("component", "backend", "engine"):
+        if not document[name] or any(character.isspace() for character in document[name]):
+            raise ToolError(f"claim.{name} is {document[name]!r}; expected a name, without spaces")
+    _check_arch(claim.arch)
     if not claim.source_evidence and not claim.event_evidence:
         raise ToolError("a claim without evidence is refused: cite source lines or an event of a transcript")
     if claim.verdict is None and claim.outcome is None:
@@ -57,41 +81,69 @@ def _check_shape(claim: Claim) -> None:
             raise ToolError(f"a claim of level {level} needs an outcome")
         if not claim.event_evidence:
             raise ToolError(f"a claim of level {level} must cite the event that returned its outcome")
-    if claim.measurements and claim.level in {Level.REPORT, Level.STATIC}:
+    if claim.measurements and claim.level in _READ_ONLY:
         raise ToolError(f"a claim of level {level} measures nothing; measurements need something that ran")
 
 
-def _check_sources(claim: Claim, home: Home, environment: str) -> None:
-    from tools.environment.store import open_environment
+def _check_words(value: Any, where: str) -> None:
+    """A finding's sentence is made of its fields: none may hold a text of its own, or hide one."""
+    if isinstance(value, str):
+        if len(value) > WORDS_LIMIT or not value.isprintable():
+            raise ToolError(
+                f"{where} is no name or value: expected at most {WORDS_LIMIT} printable characters, one line"
+            )
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_words(key, f"a key of {where}")
+            if key not in _QUOTED:
+                _check_words(item, f"{where}.{key}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _check_words(item, f"{where}[{number}]")
 
-    tree: SourceTree = open_environment(home, environment).tree()
-    present = {_normal(name): version for name, version in tree.packages.items()}
-    claimed = {_normal(name): version for name, version in claim.packages.items()}
+
+def _check_arch(arch: str) -> None:
+    try:
+        name = parse_architecture(arch).name
+    except ArchitectureError as error:
+        raise ToolError(f"claim.arch: {error}") from None
+    if name != arch:
+        raise ToolError(f"claim.arch is {arch!r}; an architecture is written {name}")
+
+
+def _check_packages(claim: Claim, environment: Environment, named: str) -> None:
+    present = {distribution(name): version for name, version in environment.packages.items()}
+    claimed: dict[str, str] = {}
+    for name, version in claim.packages.items():
+        if claimed.setdefault(distribution(name), version) != version:
+            raise ToolError(
+                f"the claim names two versions of {name}: {claimed[distribution(name)]}, {version}"
+            )
     for name, version in claimed.items():
         if name not in present:
-            raise ToolError(
-                f"the claim is about {name} {version}, which environment {environment} does not hold"
-            )
+            raise ToolError(f"the claim is about {name} {version}, which environment {named} does not hold")
         if present[name] != version:
+            raise ToolError(f"the claim is about {name} {version}; environment {named} holds {present[name]}")
+    profile = engines().get(claim.engine)
+    engine = distribution(profile.distribution if profile else claim.engine)
+    for name in [engine, *(distribution(item.package) for item in claim.source_evidence)]:
+        if name not in claimed:
             raise ToolError(
-                f"the claim is about {name} {version}; environment {environment} holds {present[name]}"
+                f"{name} is none of the claim's packages ({', '.join(claim.packages) or 'none'}); "
+                "they must name the engine and all that is cited, with versions"
             )
-    for item in claim.source_evidence:
-        if _normal(item.package) not in claimed:
-            raise ToolError(
-                f"{item.file}:{item.line} is of {item.package}, which is none of the claim's packages "
-                f"({', '.join(claim.packages) or 'none'})"
-            )
-        _check_source(item, tree, environment)
 
 
-def _check_source(item: Evidence, tree: SourceTree, environment: str) -> None:
+def _check_source(item: Evidence, tree: SourceTree, environment: str) -> Evidence:
+    """The evidence as the environment itself gives it."""
     where = f"{item.file}:{item.line}-{item.end_line}"
     try:
         there = tree.evidence(item.file, item.line, item.end_line, idiom=item.idiom)
-    except SourceError as error:
+    except (SourceError, OSError, ValueError) as error:
         raise ToolError(f"evidence {where} is not in environment {environment}: {error}") from None
-    if (_normal(there.package), there.version) != (_normal(item.package), item.version):
+    if there.file != item.file:
+        raise ToolError(f"evidence {where} is a second name of {there.file}; cite it by that")
+    if (distribution(there.package), there.version) != (distribution(item.package), item.version):
         raise ToolError(
             f"evidence {where} is said to be of {item.package} {item.version}; "
             f"the file belongs to {there.package} {there.version}"
@@ -103,89 +155,6 @@ def _check_source(item: Evidence, tree: SourceTree, environment: str) -> None:
         )
     if there.text != item.text:
         raise ToolError(f"the text of evidence {where} is not what stands on these lines")
-
-
-def _check_event(item: EventEvidence, home: Home) -> str:
-    """Look an event up; returns its kind."""
-    what = f"event {item.event} of transcript {item.transcript}"
-    found = hashlib.sha256(item.excerpt.encode("utf-8", "surrogatepass")).hexdigest()
-    if found != item.sha256:
-        raise ToolError(f"the excerpt of {what} hashes to {found}, not to {item.sha256}")
-    if not item.excerpt.strip():
-        raise ToolError(f"the excerpt of {what} is empty; cite the words that matter")
-    line = _line(item.transcript, item.event, home)
-    text = line.decode("utf-8", "replace")
-    # The excerpt as a person reads it, or as it stands escaped in the line.
-    if item.excerpt not in text and json.dumps(item.excerpt, ensure_ascii=False)[1:-1] not in text:
-        raise ToolError(f"{what} does not contain {_short(item.excerpt)}")
-    _check_head(item, home, what)
-    return str(json.loads(line)["data"].get("kind"))
-
-
-def _check_head(item: EventEvidence, home: Home, what: str) -> None:
-    """``head`` must be an event at or after the cited one: it fixes the log up to there."""
-    try:
-        for record in records(_path(item.transcript, home)):
-            if record.hash == item.head:
-                if record.seq < item.event:
-                    raise ToolError(f"head {item.head[:12]}… of {what} is event {record.seq}, before it")
-                return
-    except LogError as error:
-        raise ToolError(str(error)) from None
-    raise ToolError(f"head {item.head[:12]}… of {what} is the hash of none of its events")
-
-
-def _check_measurement(item: Measurement, home: Home, transcript: str, claim: Claim) -> None:
-    name = transcript or next((cited.transcript for cited in claim.event_evidence), "")
-    what = f"{item.metric} at {item.json_pointer or '(the whole)'} of event {item.event}"
-    data = json.loads(_line(name, item.event, home))["data"]
-    value = resolve_pointer(data, item.json_pointer, what)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ToolError(f"{what} is {_short(json.dumps(value))}, not a number")
-    if float(value) != item.value:
-        raise ToolError(f"{what} is {value!r}; the claim says {item.value!r}")
-
-
-def resolve_pointer(document: Any, pointer: str, what: str) -> Any:
-    """The value at an RFC 6901 pointer. Raises :class:`ToolError` naming the part that leads nowhere."""
-    if pointer and not pointer.startswith("/"):
-        raise ToolError(f"{what}: a JSON pointer starts with a slash, e.g. /output/tokens_per_second")
-    value = document
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict) and key in value:
-            value = value[key]
-        elif isinstance(value, list) and re.fullmatch(r"0|[1-9][0-9]{0,8}", key) and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            raise ToolError(f"{what}: there is no {_short(key)}")
-    return value
-
-
-def _line(transcript: str, event: int, home: Home) -> bytes:
-    """An event's line, its hash checked."""
-    try:
-        line = line_of(_path(transcript, home), event)
-    except LogError as error:
-        raise ToolError(str(error)) from None
-    here = link(line)
-    if here is None or not here.intact or here.seq != event:
-        raise ToolError(f"event {event} of transcript {transcript} is damaged; nothing can rest on it")
-    return line
-
-
-def _path(transcript: str, home: Home) -> Path:
-    """A transcript of this home: a claim cannot make the program read other files."""
-    if not transcript:
-        raise ToolError("the transcript of a cited event is not named")
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}", transcript):
-        raise ToolError(f"{_short(transcript)} is no transcript's id; see: agent transcripts list")
-    return home.transcripts / f"{transcript.removesuffix('.jsonl')}.jsonl"
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+    if not there.text.strip():
+        raise ToolError(f"evidence {where} is blank; cite the lines that decide")
+    return there.model_copy(update={"package": distribution(there.package)})

@@ -16,9 +16,9 @@ class RecordFinding(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     environment: str = ""
-    """Name or folder of the environment that source evidence was read in."""
-    transcript: str = ""
-    """The transcript that records the finding; also where ``measurements`` are looked up."""
+    """Name or folder of the environment that was read, or in which it ran."""
+    transcript: Annotated[str, Field(pattern=r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,200})?$")] = ""
+    """The transcript that records the finding."""
     event: Annotated[int, Field(ge=0)] = 0
     """The event that records it."""
     claim: Claim
@@ -27,10 +27,10 @@ class RecordFinding(BaseModel):
 @tool(effect=Effect.READS)
 def record_finding(args: RecordFinding, context: ToolContext) -> Finding:
     """Check a claim's evidence where it stands, and make a finding of it; refuse what does not hold."""
-    check_claim(args.claim, context.home, environment=args.environment, transcript=args.transcript)
+    claim = check_claim(args.claim, context, environment=args.environment)
     return Finding(
-        id=finding_id(args.claim.model_dump(mode="json")),
-        claim=args.claim,
+        id=finding_id(claim.model_dump(mode="json")),
+        claim=claim,
         transcript=args.transcript,
         event=args.event,
     )

@@ -14,10 +14,10 @@ BINARY_SNIFF = 8192
 def open_tree(environment: str, context: Any) -> SourceTree:
     """The files of an environment given by name or folder. Raises :class:`ToolError`."""
     # Late: reading a tree must not cost what making environments imports.
-    from tools.environment.store import open_environment
+    from tools.environment.store import open_for
 
     try:
-        return open_environment(context.home, environment).tree()
+        return open_for(context, environment).tree()
     except SourceError as error:
         raise ToolError(str(error), missing=True) from error
 
