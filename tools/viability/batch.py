@@ -95,8 +95,9 @@ class Shares:
         worker would do it all again. Within one component some of the work is shared, so its other
         architectures come first, then components that nobody has begun; large groups before small ones.
         """
-        if self._left.get(last):
-            return self._left[last].pop(0)
+        own = self._left.get(last) if last is not None else None
+        if own:
+            return own.pop(0)
         fresh = [group for group in self._left if group not in self._begun]
         if not fresh:
             return None

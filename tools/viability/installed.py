@@ -48,6 +48,8 @@ def assumed_modules(tree: SourceTree) -> frozenset[str]:
     names = {name.replace("-", "_") for name in requirements(tree)}
     names |= {name.removesuffix("_python") for name in names}
     # One distribution may be renamed over time while its module keeps its name.
-    names |= {name.replace("sglang_", "sgl_") for name in names}
-    names |= {name.removeprefix("sgl_") for name in names}
+    for old, new in libraries()["renamed"]:
+        names |= {name.replace(old, new) for name in names}
+    for prefix in libraries()["dropped"]:
+        names |= {name.removeprefix(prefix) for name in names}
     return frozenset(names) | STANDARD | frozenset(libraries()["assumed"]) | {"builtins"}

@@ -74,7 +74,7 @@ def trace_many(context: Any, cells: list[TraceInput]) -> list[Trace]:
     """Many cells at once, in the order given: remembered ones from the cache, the rest on all cores.
 
     Each is remembered as soon as it is done, so that an interrupted batch goes on where it ended. Raises
-    ``ToolError`` for an environment, an engine or an architecture that is not there.
+    ``ToolError`` for an environment or an engine that is not there, ``ArchitectureError`` for a wrong name.
     """
     results: dict[int, Trace] = {}
     groups: dict[tuple[str, str], list[int]] = {}
