@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Generic, TypeVar
@@ -51,7 +52,7 @@ def follow(
     progress = _Progress(len(groups), tell)
     if sys.platform != "linux":
         for index in range(len(groups)):
-            yield index, with_stack(lambda index=index: one(index))  # type: ignore[misc]
+            yield index, with_stack(partial(one, index))
             progress.one_more()
         return
     left = Shares(groups)
@@ -61,9 +62,9 @@ def follow(
         workers = [stack.enter_context(_Worker(one)) for _ in range(count)]
         for worker in workers:
             worker.give(left.take(None))
-        while busy := {worker.pipe: worker for worker in workers if worker.doing is not None}:
-            for pipe in wait(list(busy), timeout=TELL_EVERY):
-                worker = busy[pipe]  # type: ignore[index]
+        while busy := [worker for worker in workers if worker.doing is not None]:
+            ready = wait([worker.pipe for worker in busy], timeout=TELL_EVERY)
+            for worker in [worker for worker in busy if worker.pipe in ready]:
                 index = worker.doing
                 assert index is not None
                 try:

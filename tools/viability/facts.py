@@ -42,27 +42,7 @@ from tools.viability.library import Library
 from tools.viability.profile import Profile, libraries
 from tools.viability.tensors import tensor_attribute
 
-MODULE_METHODS = frozenset(
-    [
-        "register_parameter",
-        "register_buffer",
-        "to",
-        "eval",
-        "train",
-        "parameters",
-        "named_parameters",
-        "modules",
-        "named_modules",
-        "state_dict",
-        "apply",
-        "cuda",
-        "half",
-        "float",
-        "requires_grad_",
-        "add_module",
-        "extra_repr",
-    ]
-)
+MODULE_METHODS = frozenset(libraries()["torch"]["module_methods"])
 
 
 PARALLEL = re.compile(r"_rank$|(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$")

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from memory.vocabulary import Because
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
-from tools.viability.interpreter.values import Kind
 from tools.viability.passed import passed_row
 from tools.viability.refused import refused_row
 from tools.viability.runs import Run
 from tools.viability.undecided import unknown
-
-BECAUSE = {
-    Kind.ARCH: Because.ARCHITECTURE,
-    Kind.QUANTISATION: Because.QUANTISATION,
-    Kind.MODEL: Because.MODEL,
-    Kind.VENDOR: Because.VENDOR,
-    Kind.PARALLELISM: Because.PARALLELISM,
-    Kind.DEPENDENCY: Because.DEPENDENCY,
-    Kind.OPTION: Because.OPTION,
-    Kind.VARIABLE: Because.OPTION,
-}
 
 
 def judge(

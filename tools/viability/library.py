@@ -37,42 +37,13 @@ from tools.viability.interpreter.values import (
     strip,
     taint,
 )
+from tools.viability.profile import libraries
 from tools.viability.tensors import DTYPE_NAMES, DTYPES, MAKERS, first_dtype, make_tensor
 
-NOT_TENSORS = frozenset(
-    [
-        "allclose",
-        "equal",
-        "is_tensor",
-        "finfo",
-        "iinfo",
-        "device",
-        "Size",
-        "Generator",
-        "is_grad_enabled",
-        "dtype",
-        "all",
-        "any",
-    ]
-)
+NOT_TENSORS = frozenset(libraries()["torch"]["not_tensors"])
 
 
-TORCH = frozenset(
-    [
-        "cuda",
-        "nn",
-        "ops",
-        "distributed",
-        "compile",
-        "compiler",
-        "library",
-        "version",
-        "backends",
-        "_dynamo",
-        "Tensor",
-        "utils",
-    ]
-)
+TORCH = frozenset(libraries()["torch"]["parts"])
 """Parts that every build of torch has."""
 
 

@@ -19,63 +19,11 @@ from tools.viability.interpreter.values import (
     bare,
     of,
 )
+from tools.viability.profile import libraries
 
-DTYPES = {
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    "int": "int32",
-    "long": "int64",
-    "short": "int16",
-}
-
-
-DTYPE_NAMES = frozenset(
-    [
-        "float16",
-        "bfloat16",
-        "float32",
-        "float64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "bool",
-        "float8_e4m3fn",
-        "float8_e5m2",
-        "float8_e4m3fnuz",
-        "float8_e5m2fnuz",
-        "float8_e8m0fnu",
-        "float4_e2m1fn_x2",
-        "complex64",
-    ]
-)
-
-
-MAKERS = frozenset(
-    [
-        "empty",
-        "zeros",
-        "ones",
-        "full",
-        "randn",
-        "rand",
-        "arange",
-        "tensor",
-        "empty_like",
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "randint",
-        "eye",
-        "as_tensor",
-        "from_numpy",
-        "empty_strided",
-    ]
-)
+DTYPES: dict[str, str] = libraries()["torch"]["aliases"]
+DTYPE_NAMES = frozenset(libraries()["torch"]["dtypes"])
+MAKERS = frozenset(libraries()["torch"]["makers"])
 
 
 def first_dtype(args: list[Any]) -> Tensor:
