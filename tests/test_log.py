@@ -8,6 +8,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -432,3 +433,36 @@ def test_a_transcript_is_named_by_id_or_path(tmp_path: Path) -> None:
     write(tmp_path / "x.jsonl", 1)
     shutil.copy(tmp_path / "x.jsonl", tmp_path / "y.jsonl")
     assert verify(tmp_path / "y.jsonl") == []
+
+
+def test_an_interrupt_in_the_middle_of_a_write_leaves_a_log_that_goes_on(path: Path) -> None:
+    """Ctrl-C arrives while an event is flushed: what is written afterwards must still follow from it."""
+
+    armed = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal armed
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    chance = random.Random(5)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    interrupted = 0
+    try:
+        with Log.create(path, OPENED, FixedClock()) as log:
+            for number in range(400):
+                try:
+                    armed = True
+                    signal.setitimer(signal.ITIMER_REAL, chance.random() / 2000)
+                    log.append(Noted(text=f"{number}" + "x" * 20_000))
+                    armed = False
+                except KeyboardInterrupt:
+                    interrupted += 1
+            log.append(Noted(text="the end"))
+            assert (tail(path)[0].seq + 1, tail(path)[0].hash) == (log.next_seq, log.head)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert verify(path) == []
+    assert interrupted > 20

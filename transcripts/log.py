@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -55,6 +56,15 @@ _BODY: TypeAdapter[Body] = TypeAdapter(Body)
 _PROBLEMS = 100
 
 
+@dataclass(frozen=True)
+class _Started:
+    """A write that was begun: the file's size before it and once whole, and the state of the log then."""
+
+    before: int
+    whole: int
+    state: tuple[int, str]
+
+
 class Log:
     """The one writer of a transcript. Make it with :meth:`create` or :meth:`open`; close it."""
 
@@ -64,8 +74,8 @@ class Log:
         """Bytes of a torn last line that were cut off when this was opened."""
         self._handle = handle
         self._clock = clock
-        self._next = seq
-        self._head = head
+        self._state = (seq, head)
+        self._started: _Started | None = None
         self._broken: str | None = None
         self._lock = threading.Lock()
 
@@ -121,23 +131,26 @@ class Log:
     @property
     def next_seq(self) -> int:
         """The number that the next event will have."""
-        return self._next
+        with self._lock:
+            return self._settled()[0]
 
     @property
     def head(self) -> str:
         """Hash of the last event."""
-        return self._head
+        with self._lock:
+            return self._settled()[1]
 
     def append(self, body: Body) -> Event:
         """Write one event and return it as a reader will see it. On disk when this returns.
 
-        Raises :class:`LogError` if it cannot be written; the log then ends with the event before.
+        Raises :class:`LogError` if it cannot be written; the log then ends with the event before. After an
+        interrupt (Ctrl-C) the event is written whole or not at all, and the log can go on.
         """
         data = body.model_dump(mode="json")
         with self._lock:
             if self._broken is not None:
                 raise LogError(self._broken)
-            seq, prev = self._next, self._head
+            seq, prev = self._settled()
             line, digest = encode(seq, self._clock.now(), data, prev)
             if len(line) > LINE_LIMIT:
                 raise LogError(
@@ -145,12 +158,31 @@ class Log:
                     "keep the whole as an artifact"
                 )
             event = Event.model_validate_json(line)
-            self._write(line)
-            self._next, self._head = seq + 1, digest
+            before = os.fstat(self._handle).st_size
+            self._started = _Started(before, before + len(line), (seq + 1, digest))
+            self._write(line, before)
+            self._settled()
         return event
+
+    def _settled(self) -> tuple[int, str]:
+        """The next number and the head, after what became of the last write is told by the file's size.
+
+        Asked before every use, since an interrupt can come between any two steps of a write.
+        """
+        started = self._started
+        if started is not None and self._handle >= 0:
+            size = os.fstat(self._handle).st_size
+            if size == started.whole:
+                self._state = started.state
+            elif size > started.before:
+                os.ftruncate(self._handle, started.before)
+            self._started = None
+        return self._state
 
     def close(self) -> None:
         """Give up the lock. A second call does nothing."""
+        with self._lock, suppress(OSError):
+            self._settled()
         handle, self._handle = self._handle, -1
         self._broken = f"transcript {self.path} is closed"
         if handle >= 0:
@@ -164,8 +196,7 @@ class Log:
     ) -> None:
         self.close()
 
-    def _write(self, line: bytes) -> None:
-        before = os.fstat(self._handle).st_size
+    def _write(self, line: bytes, before: int) -> None:
         try:
             rest = memoryview(line)
             while rest:
