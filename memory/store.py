@@ -74,8 +74,13 @@ class Store:
 
     def folded(self, transcript: str) -> FoldedRow | None:
         """How far a transcript has been folded."""
-        with _explained(self.path), Session(self._engine, expire_on_commit=False) as session:
-            return session.get(FoldedRow, transcript)
+        # Not through a session: its transactions take the write lock, which only a writer should wait for.
+        with _explained(self.path), closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
+            sql = "SELECT transcript, last_seq, last_hash, offset FROM folded WHERE transcript = ?"
+            row = connection.execute(sql, (transcript,)).fetchone()
+        names = ("transcript", "last_seq", "last_hash", "offset")
+        return None if row is None else FoldedRow(**dict(zip(names, row, strict=True)))
 
     def clear(self) -> None:
         """Forget every row; folding the transcripts makes them again."""
@@ -148,8 +153,13 @@ class Writing:
             row = _finding_row(finding, document, sighting)
             self.session.add_all([row, *_evidence_rows(finding.id, claim)])
         else:
-            first = min((row.recorded_at, row.transcript, row.event), (at, transcript, event))
-            row.recorded_at, row.transcript, row.event = first
+            if (at, transcript, event) < (row.recorded_at, row.transcript, row.event):
+                # The words of evidence are no part of a claim's id: those that stand are the first that were
+                # recorded, in whatever order the transcripts are folded.
+                self.session.exec(delete(EvidenceRow).where(col(EvidenceRow.finding) == finding.id))
+                self.session.add_all(_evidence_rows(finding.id, claim))
+                row.claim, row.recorded_at = canonical(document), at
+                row.transcript, row.event = transcript, event
             row.seen_at = max(row.seen_at, at)
             self.session.add(row)
         self.session.flush()

@@ -18,6 +18,9 @@ from memory.migrations import BUSY_MS, StoreError, check_version, version_of
 
 Row = Mapping[str, Any]
 
+MOST_WORDS = 40
+MOST_CHARACTERS = 2000
+
 _NEWEST_FIRST = "ORDER BY seen_at DESC, transcript DESC, event DESC"
 
 
@@ -47,7 +50,13 @@ class Views:
         if wanted:
             where.append(f"status IN ({', '.join('?' * len(wanted))})")
             values += wanted
-        for word in text.split():
+        words = text.split()
+        if len(words) > MOST_WORDS or len(text) > MOST_CHARACTERS:
+            raise StoreError(
+                f"{len(words)} words of {len(text)} characters are too many to look for; "
+                f"give at most {MOST_WORDS} of {MOST_CHARACTERS} in all"
+            )
+        for word in words:
             where.append(
                 "(sentence LIKE ? ESCAPE '\\' OR scenario LIKE ? ESCAPE '\\' OR id IN"
                 " (SELECT finding FROM v_evidence WHERE text LIKE ? ESCAPE '\\' OR file LIKE ? ESCAPE '\\'))"
@@ -93,9 +102,7 @@ class Views:
         if not folder.is_dir():
             return []
         folded = {row["transcript"]: row["offset"] for row in self._all("SELECT * FROM v_folded", [])}
-        return [
-            path for path in sorted(folder.glob("*.jsonl")) if folded.get(path.stem) != path.stat().st_size
-        ]
+        return [path for path in sorted(folder.glob("*.jsonl")) if folded.get(path.stem) != _size(path)]
 
     def _one(self, view: str, column: str, prefix: str, what: str, listed: str) -> Row:
         sql = f"SELECT * FROM {view} WHERE {column} LIKE ? ESCAPE '\\' ORDER BY {column}"  # noqa: S608 - ours
@@ -136,6 +143,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
     return connection
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; -1 for one that is gone since it was listed."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def _equal(given: Mapping[str, str | None], allowed: tuple[str, ...]) -> tuple[list[str], list[Any]]:

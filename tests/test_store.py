@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -280,7 +283,10 @@ def test_a_replaced_log_is_not_mixed_with_its_old_rows(home: Home) -> None:
 
 
 def test_two_processes_fold_the_same_log(home: Home) -> None:
-    path = write(home, "t1", [finding(backend=f"b{n}") for n in range(1200)])
+    path = write(home, "t1", [finding(backend=f"b{n}") for n in range(60)], conclude=False)
+    with Log.open(path, FixedClock("2026-01-01T01:00:00.000Z")) as log:
+        for number in range(1200):  # several transactions
+            log.append(Noted(text=f"note {number}"))
     script = """
 import sys
 from pathlib import Path
@@ -300,8 +306,8 @@ with Store(home) as store:
     ]  # fmt: skip
     said = [child.communicate() for child in children]
     assert [child.returncode for child in children] == [0, 0], said
-    assert sum(int(out) for out, _ in said) == 1205
-    assert len(Views(home).findings()) == 1200
+    assert sum(int(out) for out, _ in said) == 1264
+    assert len(Views(home).findings()) == 60
     both = rows(home)
     with Store(home) as store:
         assert rebuild(store, home.transcripts) == []
@@ -500,3 +506,97 @@ def test_events_without_rows_count(home: Home) -> None:
         folding(log.append(Called(call="c1", tool="t", effect="reads", input={})))
     (row,) = Views(home).investigations()
     assert (row["events"], row["updated_at"], row["concluded_at"]) == (6, "2026-02-01T00:00:00.001Z", None)
+
+
+def forged(home: Home, name: str, *bodies: dict[str, Any]) -> Path:
+    """A log with an unbroken chain, whatever its events hold."""
+    path = home.transcripts / f"{name}.jsonl"
+    prev, lines = "0" * 64, []
+    for seq, data in enumerate(bodies):
+        # As another program might write it: escaped, so that lone surrogates pass.
+        head = f'{{"at":"2026-01-01T00:00:00.000Z","data":{json.dumps(data)}'
+        tail = f',"prev":"{prev}","seq":{seq}}}'
+        prev = hashlib.sha256((head + tail).encode()).hexdigest()
+        lines.append(f'{head},"hash":"{prev}"{tail}\n')
+    path.write_text("".join(lines))
+    return path
+
+
+OPENED = {
+    "kind": "opened", "format": 1, "investigation": "x", "program": "p", "driver": "d", "question": "q",
+    "seed": 0, "options": {}, "parent": None,
+}  # fmt: skip
+CONCLUDED = {"kind": "concluded", "exit_reason": "answered", "exit_code": 0, "summary": "s", "answer": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (CONCLUDED | {"summary": {"a": 1}}, "(summary: Input should be a valid string"),
+        (CONCLUDED | {"exit_code": 10**30}, "cannot be kept"),
+        (CONCLUDED | {"summary": "\ud800"}, "event 2:"),
+        (CONCLUDED | {"more": 1}, "(more: Extra inputs"),
+        ({"kind": "understood", "target": [], "environment": "e", "packages": {}}, "(target: Input should"),
+        ({"kind": "hypothesis", "id": "h"}, "(component: Field required"),
+    ],
+)
+def test_an_event_that_is_none_stands_in_nobodys_way(home: Home, body: dict[str, Any], says: str) -> None:
+    forged(home, "a", OPENED, {"kind": "noted", "text": "n"}, body, CONCLUDED)
+    write(home, "b", [finding()])
+    with Store(home) as store:
+        (problem,) = catch_up(store, home.transcripts)
+        assert "a.jsonl: event 2: " in problem
+        assert says in problem
+        assert "\n" not in problem
+        (problem,) = catch_up(store, home.transcripts)
+    known = {row["transcript"]: row["events"] for row in Views(home).investigations()}
+    assert known == {"a": 2, "b": 6}
+
+
+def test_an_opening_that_is_none_makes_no_rows(home: Home) -> None:
+    forged(home, "a", OPENED | {"investigation": ["x"]})
+    with Store(home) as store:
+        (problem,) = catch_up(store, home.transcripts)
+    assert "a.jsonl: event 0: " in problem
+    assert Views(home).investigations() == []
+
+
+def test_the_words_of_evidence_are_those_first_recorded_whoever_is_folded_first(home: Home) -> None:
+    shorter = finding(source_evidence=(EVIDENCE.model_copy(update={"text": "shorter"}),))
+    paths = [write(home, "t1", [finding()], day=2), write(home, "t2", [shorter], day=1)]
+    made = []
+    for order in (paths, paths[::-1]):
+        with Store(home) as store:
+            store.clear()
+            for path in order:
+                fold(store, path)
+        made.append(rows(home))
+    assert made[0] == made[1]
+    (row,) = Views(home).findings()
+    assert (row["transcript"], Views(home).evidence(row["id"])[0]["text"]) == ("t2", "shorter")
+    assert json.loads(row["claim"])["source_evidence"][0]["text"] == "shorter"
+
+
+def test_asking_how_far_a_transcript_is_waits_for_no_writer(home: Home) -> None:
+    path = write(home, "t1", [])
+    with Store(home) as store:
+        fold(store, path)
+        with closing(sqlite3.connect(home.findings_db, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            started = time.monotonic()
+            at = store.folded("t1")
+            assert behind(store, home.transcripts) == []
+            other.execute("ROLLBACK")
+    assert at is not None
+    assert at.last_seq == 4
+    assert time.monotonic() - started < 3
+
+
+def test_a_search_for_too_much_is_refused(home: Home) -> None:
+    write(home, "t1", [finding()])
+    with Store(home) as store:
+        catch_up(store, home.transcripts)
+    assert len(Views(home).findings(text="sm120 " * 40)) == 1
+    for text in ("sm120 " * 41, "x" * 2001):
+        with pytest.raises(StoreError, match="too many to look for"):
+            Views(home).findings(text=text)

@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from memory.store import Store, StoreError, Writing
 from memory.tables import FoldedRow
 from memory.vocabulary import Finding
 from transcripts.chain import LogError
-from transcripts.events import Event
+from transcripts.events import Body, Event
 from transcripts.reader import Record, records
 
+_BODY: TypeAdapter[Body] = TypeAdapter(Body)
+_WITH_ROWS = {"opened", "understood", "hypothesis", "concluded"}
+"""Kinds that make rows by their fields. A finding is checked by itself: one that is none is refused alone."""
 _BATCH = 500
 """Events folded in one transaction: short enough that another process can write in between."""
 
@@ -52,20 +55,14 @@ def fold(store: Store, path: Path) -> Folded:
     source, start = _from_last(store.folded(name), path, store.path)
     with closing(source):
         for batch in _batches(source):
-            with store.write() as writing:
-                at = writing.folded(name)
-                overtaken = (at.last_seq + 1 if at is not None else 0) != start
-                if not overtaken:
-                    for record in batch:
-                        refused += _fold_one(writing, path, record)
-                    last = batch[-1]
-                    writing.folded_to(name, last.seq, last.hash, last.end)
-            if overtaken:
+            said = _fold_batch(store, path, batch, start)
+            if said is None:
                 # Another process folds the same log and is ahead: go on from where it got to.
                 more = fold(store, path)
                 return Folded(name, count + more.events, (*refused, *more.refused))
+            refused += said
             count += len(batch)
-            start = last.seq + 1
+            start = batch[-1].seq + 1
     return Folded(name, count, tuple(refused))
 
 
@@ -143,21 +140,57 @@ def _batches(source: Iterator[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _fold_one(writing: Writing, path: Path, record: Record) -> list[str]:
-    """The rows of one event. Returns why a finding was refused, if one was."""
+def _fold_batch(store: Store, path: Path, batch: list[Record], start: int) -> list[str] | None:
+    """Fold events that begin with number ``start``, in one transaction. Returns why findings were refused;
+    None, and nothing done, where the store is not at ``start`` any more."""
+    good = 0
     try:
-        return _rows_of(writing, path.stem, record)
-    except (KeyError, TypeError) as error:
+        with store.write() as writing:
+            at = writing.folded(path.stem)
+            if (at.last_seq + 1 if at is not None else 0) != start:
+                return None
+            refused: list[str] = []
+            for record in batch:
+                refused += _fold_one(writing, path, record)
+                good += 1
+            last = batch[-1]
+            writing.folded_to(path.stem, last.seq, last.hash, last.end)
+            return refused
+    except LogError:
+        # What stands before the event that is none is kept, as it is before damage of the chain.
+        if good:
+            _fold_batch(store, path, batch[:good], start)
+        raise
+
+
+def _fold_one(writing: Writing, path: Path, record: Record) -> list[str]:
+    """The rows of one event. Returns why a finding was refused, if one was.
+
+    A chain holds whatever its writer put into it: what makes rows is checked to be an event, and written at
+    once, so that it is this event that is named where it cannot be.
+    """
+    kind = record.data.get("kind")
+    try:
+        if kind in _WITH_ROWS:
+            _BODY.validate_python(record.data)
+        refused = _rows_of(writing, path.stem, record, kind)
+        writing.session.flush()
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in detail["loc"][1:])
         raise LogError(
-            f"{path}: event {record.seq}: not an event as format 1 writes it (field {error})"
+            f"{path}: event {record.seq}: not an event as format 1 writes it ({where}: {detail['msg']})"
         ) from None
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise LogError(f"{path}: event {record.seq}: cannot be kept ({error})") from None
+    return refused
 
 
-def _rows_of(writing: Writing, name: str, record: Record) -> list[str]:
+def _rows_of(writing: Writing, name: str, record: Record, kind: object) -> list[str]:
     data: dict[str, Any] = record.data
     fields: dict[str, Any] = {}
     refused: list[str] = []
-    match data.get("kind"):
+    match kind:
         case "opened":
             opened = {key: data[key] for key in ("question", "program", "driver", "parent")}
             writing.open_investigation(name, record.at, id=data["investigation"], **opened)
