@@ -174,7 +174,8 @@ def _fold_one(writing: Writing, path: Path, record: Record) -> list[str]:
         if kind in _WITH_ROWS:
             _BODY.validate_python(record.data)
         refused = _rows_of(writing, path.stem, record, kind)
-        writing.session.flush()
+        if kind in _WITH_ROWS:
+            writing.session.flush()
     except ValidationError as error:
         detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in detail["loc"][1:])
