@@ -29,7 +29,8 @@ from tools.viability.interpreter.values import (
     taint,
 )
 
-LOOP_LIMIT = 600
+LOOP_LIMIT, WHILE_LIMIT = 600, 64
+"""Rounds that are followed. What comes after a loop that was cut short is not certain."""
 
 
 @statement(ast.For, ast.AsyncFor)
@@ -50,12 +51,14 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
                 raise
             if leave.how == "break":
                 return
+    if len(items) > LOOP_LIMIT:
+        m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
     run(m, node.orelse, frame)
 
 
 @statement(ast.While)
 def _while(m: Machine, node: ast.While, frame: Frame) -> None:
-    for _ in range(64):
+    for _ in range(WHILE_LIMIT):
         decided, depends = truth(m, evaluate(m, node.test, frame))
         if decided is None:
             fork(
@@ -71,6 +74,7 @@ def _while(m: Machine, node: ast.While, frame: Frame) -> None:
                 raise
             if leave.how == "break":
                 return
+    m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
 
 
 @statement(ast.With, ast.AsyncWith)
