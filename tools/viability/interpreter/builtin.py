@@ -165,7 +165,7 @@ def _sorted(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     values = [deep(item)[0] for item in items or []]
     try:
         if items is None or kw.get("key") is not None:
-            return taint(items if items is not None else UNKNOWN, t)
+            return taint(UNKNOWN, t)  # an order by a key is not followed
         return taint(sorted(values, reverse=bool(bare(kw.get("reverse", False)))), t)
     except TypeError:
         return taint(UNKNOWN, t)
