@@ -229,6 +229,9 @@ class World:
             return base / "__init__.py", True
         if base.with_name(base.name + ".py").is_file():
             return base.with_name(base.name + ".py"), False
+        compiled = sorted(p for p in base.parent.glob(f"{base.name}.*") if p.suffix in (".so", ".pyd"))
+        if compiled and base.name.isidentifier():
+            return compiled[0], False
         return (base, True) if base.is_dir() and dotted.split(".", 1)[0] in self.roots else None
 
     def module(self, dotted: str) -> Module | None:
@@ -242,6 +245,8 @@ class World:
         if place is None:
             return None
         path, is_package = place
+        if path.suffix in (".so", ".pyd"):
+            return None
         if path.is_dir():
             return Module(dotted, path.relative_to(self.tree.root).as_posix(), ast.Module([], []), True)
         file = path.relative_to(self.tree.root).as_posix()
