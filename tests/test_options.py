@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -344,3 +345,37 @@ def test_sglang_0523(wheels: Any) -> None:
     )
     assert named["flashinfer_allreduce_fusion"].values  # a Literal with only a help text beside it
     assert_evidence(source, found)
+
+
+def test_files_made_to_take_forever_do_not(tmp_path: Path) -> None:
+    """Each of these took minutes, or the stack, of a reader that tries every way."""
+    folder = tmp_path / "sglang" / "srt"
+    folder.mkdir(parents=True)
+    (folder / "words.py").write_text("register" * 200_000 + "\nclass A(" + "Enum" * 200_000 + "\n")
+    (folder / "calls.py").write_text("".join(f"register('w{n}')\n" for n in range(60_000)))
+    doubled = "".join(f"N{n + 1} = [*{', *'.join([f'N{n}'] * 30)}]\n" for n in range(7))
+    (folder / "doubled.py").write_text(
+        f"N0 = ['one']\n{doubled}"
+        "P = Q\nQ = P\n"
+        "class C(D):\n    pass\nclass D(C):\n    pass\n"
+        f"LONG = [{', '.join(repr(f'v{n}') for n in range(40_000))}]\n"
+        "class Options:\n    def f(p):\n"
+        "        p.add_argument('--doubled-backend', choices=N7)\n"
+        "        p.add_argument('--default-backend', choices=['a', 'b'], default=P)\n"
+        "        p.add_argument('--class-backend', choices=['a', C.nothing])\n"
+        "        p.add_argument('--long', choices=LONG)\n"
+        "        p.add_argument('--star-backend', choices=['a', *nowhere])\n"
+        "from sglang.srt.star0 import *\n"
+    )
+    for number in range(12):
+        others = "".join(f"from sglang.srt.star{n} import *\n" for n in range(12) if n != number)
+        (folder / f"star{number}.py").write_text(others)
+    started = time.process_time()
+    found = options(tmp_path, "sglang")
+    used = time.process_time() - started
+    assert sorted(found) == ["class_backend", "default_backend", "doubled_backend", "long", "star_backend"]
+    assert values(found["doubled_backend"]) == ["one"]
+    assert found["doubled_backend"].open_set
+    assert found["default_backend"].default is None
+    assert len(found["long"].values) == 40_000
+    assert used < 30

@@ -7,15 +7,18 @@ which words are registered under one name, and where.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from tools.engines.folding import LiteralValue
 
-REGISTRATION = re.compile(rb"(?<![\w.])((?:\w+\.)*\w*regist\w*)\(\s*((?:[\"'][\w.+-]+[\"']\s*(?:,\s*)?)+)")
+# Quantifiers are possessive (``++``): no file, whatever is written in it, may take more than linear time.
+REGISTRATION = re.compile(rb"(?<![\w.])((?:\w++\.)*+\w++)\(\s*+((?:[\"'][\w.+-]++[\"']\s*+(?:,\s*+)?+)++)")
 """``@register_x("name")`` and ``register_x("name", …)``; the strings that come first are the keys."""
-WORD = re.compile(rb"[\"']([\w.+-]+)[\"']")
-ENUM = re.compile(rb"^class[ \t]+(\w+)\([^)\n]*Enum[^)\n]*\):[ \t]*(?:#.*)?$", re.M)
+WORD = re.compile(rb"[\"']([\w.+-]++)[\"']")
+ENUM = re.compile(rb"^class[ \t]++(\w++)\(([^)\n]*+)\):[ \t]*+(?:#.*)?$", re.M)
 MEMBER = re.compile(rb"^[ \t]+(\w+)[ \t]*=[ \t]*[\"']([\w.+-]+)[\"']", re.M)
 OUTSIDE = re.compile(rb"^[^\s#]", re.M)
 
@@ -55,18 +58,23 @@ class Copies:
 
     def scan(self, file: str, data: bytes) -> None:
         """Add what ``file`` registers and enumerates."""
+        lines = Lines(data)
         if b"regist" in data:
             for match in REGISTRATION.finditer(data):
                 name = match[1].decode()
+                if "regist" not in name.rsplit(".", 1)[-1]:
+                    continue
                 for position, word in enumerate(WORD.finditer(match[2])):
-                    value = _value(word[1], file, data, match.start(2) + word.start(), "registry")
+                    value = _value(word[1], file, lines.of(match.start(2) + word.start()), "registry")
                     self._registered.setdefault((name, position), []).append(value)
         if b"Enum" in data:
             for head in ENUM.finditer(data):
+                if b"Enum" not in head[2]:
+                    continue
                 stop = OUTSIDE.search(data, head.end())
                 body_end = stop.start() if stop else len(data)
                 members = tuple(
-                    _value(member[2], file, data, member.start(2), "enum", member[1].decode())
+                    _value(member[2], file, lines.of(member.start(2)), "enum", member[1].decode())
                     for member in MEMBER.finditer(data, head.end(), body_end)
                 )
                 if len(members) >= MIN_SHARED:
@@ -96,7 +104,19 @@ class Copies:
         return found
 
 
-def _value(
-    word: bytes, file: str, data: bytes, offset: int, idiom: str, key: str | None = None
-) -> LiteralValue:
-    return LiteralValue(word.decode("utf-8", "replace"), file, data.count(b"\n", 0, offset) + 1, idiom, key)
+class Lines:
+    """Line numbers (1-based) of offsets into ``data``, which is looked through once, when first asked."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [match.start() for match in re.finditer(rb"\n", self._data)]
+
+    def of(self, offset: int) -> int:
+        return bisect_left(self._ends, offset) + 1
+
+
+def _value(word: bytes, file: str, line: int, idiom: str, key: str | None = None) -> LiteralValue:
+    return LiteralValue(word.decode("utf-8", "replace"), file, line, idiom, key)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from tools.engines.modules import Function, Module, Modules, Scope
 
 DEPTH_LIMIT = 24
+STEPS = 50_000
+"""Expressions folded for one question: what builds on itself doubles with each name."""
 SEQUENCES = frozenset({"list", "tuple", "set", "frozenset", "sorted", "get_args"})
 ENUM_BASES = frozenset({"Enum", "StrEnum", "IntEnum", "Flag", "IntFlag"})
 
@@ -42,12 +44,7 @@ class Folded:
     """(file, name) of the containers that were read on the way: where an adder would add."""
 
     def __add__(self, other: Folded) -> Folded:
-        known = {value.value for value in self.values}
-        return Folded(
-            self.values + tuple(value for value in other.values if value.value not in known),
-            self.complete and other.complete,
-            self.symbols + other.symbols,
-        )
+        return _sum((self, other))
 
 
 UNKNOWN = Folded(complete=False)
@@ -63,10 +60,12 @@ class Folder:
     ) -> None:
         self.modules = modules
         self.registered = registered
+        self._steps = 0
 
     def fold(self, node: ast.expr, scope: Scope, idiom: str = "choices-list", depth: int = 0) -> Folded:
         """The values of ``node`` as a collection; a constant counts as a collection of one."""
-        if depth > DEPTH_LIMIT:
+        self._steps = self._steps + 1 if depth else 0
+        if depth > DEPTH_LIMIT or self._steps > STEPS:
             return UNKNOWN
 
         def again(inner: ast.expr) -> Folded:
@@ -242,10 +241,16 @@ _ELEMENTS: dict[str, Callable[[LiteralValue], LiteralValue]] = {
 
 
 def _sum(parts: Iterable[Folded]) -> Folded:
-    total = Folded()
+    """All parts in one pass: adding up two by two is quadratic in a long list."""
+    values: dict[str | int, LiteralValue] = {}
+    symbols: list[tuple[str, str]] = []
+    complete = True
     for part in parts:
-        total = total + part
-    return total
+        for value in part.values:
+            values.setdefault(value.value, value)
+        symbols += part.symbols
+        complete = complete and part.complete
+    return Folded(tuple(values.values()), complete, tuple(dict.fromkeys(symbols)))
 
 
 def last_name(node: ast.expr) -> str | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.engines.folding import UNKNOWN, Folded, Folder, last_name
+from tools.engines.folding import DEPTH_LIMIT, UNKNOWN, Folded, Folder, last_name
 from tools.engines.modules import Imported, Module, Modules, Scope
 
 CANDIDATE = re.compile(rb"\badd_argument\b|\bchoices\s*=|\bcli_name\s*=")
@@ -297,8 +297,10 @@ def _union(parts: list[ast.expr], scope: Scope, folder: Folder, depth: int) -> F
     return total + UNKNOWN if any(last_name(part) in OPEN_TYPES for part in parts) else total
 
 
-def _default(node: ast.expr | None, scope: Scope, folder: Folder) -> Any:
+def _default(node: ast.expr | None, scope: Scope, folder: Folder, depth: int = 0) -> Any:
     """A default that is written as a literal, through ``Class.field`` and ``Field(default=…)``; else None."""
+    if depth > DEPTH_LIMIT:
+        return None  # names that lead to each other
     match node:
         case None:
             return None
@@ -306,7 +308,7 @@ def _default(node: ast.expr | None, scope: Scope, folder: Folder) -> Any:
             return value if isinstance(value, str | int | float | bool) else None
         case ast.Call(keywords=keywords):
             given = next((k.value for k in keywords if k.arg == "default"), None)
-            return _default(given, scope, folder)
+            return _default(given, scope, folder, depth + 1)
         case ast.Name() | ast.Attribute():
             found = folder.resolve(node, scope)
             if found is not None and isinstance(found[0], ast.expr) and found[0] is not node:
@@ -319,5 +321,5 @@ def _default(node: ast.expr | None, scope: Scope, folder: Folder) -> Any:
                 ):
                     members = folder.fold(node, scope).values
                     return members[0].value if members else None
-                return _default(found[0], found[1], folder)
+                return _default(found[0], found[1], folder, depth + 1)
     return None

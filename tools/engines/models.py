@@ -22,6 +22,7 @@ from pydantic import Field
 
 from memory.vocabulary import Contract, Evidence
 from tools.engines.adapter import Engine
+from tools.engines.copies import Lines
 from tools.engines.modules import Modules
 from tools.engines.traits import traits_of
 from tools.source.files import read_bytes, walk
@@ -29,7 +30,7 @@ from tools.source.tree import SourceTree
 
 NEAREST = 6
 MENTIONS = 12
-DICTIONARY = re.compile(rb"[\"']\w+[\"']\s*:\s*\(\s*[\"'][\w.]+[\"']\s*,\s*[\"']\w+[\"']")
+DICTIONARY = re.compile(rb"[\"']\w++[\"']\s*+:\s*+\(\s*+[\"'][\w.]++[\"']\s*+,\s*+[\"']\w++[\"']")
 
 
 class ModelClass(Contract):
@@ -107,7 +108,7 @@ def registered(tree: SourceTree, engine: Engine, modules: Modules) -> list[Regis
     """Every class that the engine registers, by architecture, then file."""
     found: dict[tuple[str, str], Registered] = {}
     name = engine.model_symbol.encode()
-    symbol = re.compile(rb"^%s\b[^=\n]*=\s*(\[[^\]]*\]|\w+)" % name, re.M) if name else None
+    symbol = re.compile(rb"^%s\b[^=\n]*+=\s*+(\[[^\]]*+\]|\w++)" % name, re.M) if name else None
     for under in engine.models_under:
         if not (tree.root / under).exists():
             continue
@@ -124,11 +125,12 @@ def registered(tree: SourceTree, engine: Engine, modules: Modules) -> list[Regis
 
 def _by_symbol(file: str, data: bytes, symbol: re.Pattern[bytes]) -> Iterator[Registered]:
     """Read off the bytes: there is one such line in each of hundreds of large modules."""
+    lines = Lines(data)
     for match in symbol.finditer(data):
         # Comments between the names are blanked, not cut, so that offsets stay true.
         listed = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), match[1])
         for name in re.finditer(rb"[A-Za-z_]\w*", listed):
-            line = data.count(b"\n", 0, match.start(1) + name.start()) + 1
+            line = lines.of(match.start(1) + name.start())
             yield Registered(name[0].decode(), file, line, file, name[0].decode())
 
 

@@ -101,16 +101,16 @@ class Modules:
                 continue  # a class body is not a scope for the functions in it
             binding = self._locals(node, scope.module).get(name)
             if binding is not None:
-                return self._follow(binding, Scope(scope.module, scope.around[:depth]), frozenset())
+                return self._follow(binding, Scope(scope.module, scope.around[:depth]), set())
         return self.member(scope.module, name)
 
-    def member(
-        self, module: Module, name: str, seen: frozenset[tuple[str, str]] = frozenset()
-    ) -> Found | None:
+    def member(self, module: Module, name: str, seen: set[tuple[str, str]] | None = None) -> Found | None:
         """Top-level ``name`` of ``module``, following imports and re-exports."""
+        # One set for all ways: modules that import from each other with stars have more ways than time.
+        seen = set() if seen is None else seen
         if (module.file, name) in seen:
             return None
-        seen = seen | {(module.file, name)}
+        seen.add((module.file, name))
         binding = module.names.get(name)
         if binding is not None:
             return self._follow(binding, Scope(module), seen)
@@ -124,15 +124,22 @@ class Modules:
 
     def class_member(self, node: ast.ClassDef, name: str, scope: Scope) -> Found | None:
         """What ``name`` is in the body of class ``node`` (which stands at ``scope``), bases included."""
-        binding = self._locals(node, scope.module).get(name)
-        if binding is not None:
-            return self._follow(binding, scope.inside(node), frozenset())
-        for base in node.bases:
-            found = self.look_up(base.id, scope) if isinstance(base, ast.Name) else None
-            if found and isinstance(found.node, ast.ClassDef) and found.node is not node:
-                inherited = self.class_member(found.node, name, found.scope)
-                if inherited:
-                    return inherited
+        seen: set[ast.ClassDef] = set()
+        pending = [(node, scope)]
+        while pending:
+            node, scope = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            binding = self._locals(node, scope.module).get(name)
+            if binding is not None:
+                return self._follow(binding, scope.inside(node), set())
+            bases = [self.look_up(base.id, scope) for base in node.bases if isinstance(base, ast.Name)]
+            pending += [
+                (found.node, found.scope)
+                for found in reversed(bases)
+                if found is not None and isinstance(found.node, ast.ClassDef)
+            ]
         return None
 
     def _locals(self, node: ast.ClassDef | Function, module: Module) -> dict[str, Binding]:
@@ -140,7 +147,7 @@ class Modules:
             self._local_names[node] = _bindings(node.body, module).names
         return self._local_names[node]
 
-    def _follow(self, binding: Binding, scope: Scope, seen: frozenset[tuple[str, str]]) -> Found | None:
+    def _follow(self, binding: Binding, scope: Scope, seen: set[tuple[str, str]]) -> Found | None:
         if not isinstance(binding, Imported):
             return Found(binding, scope)
         module = self.named(binding.module)

@@ -53,6 +53,7 @@ class SourceTree:
         self.packages = dict(packages) if packages is not None else _installed(self.root)
         self._lines: dict[str, list[str]] = {}
         self._names: dict[str, str] = {}
+        self._spans: dict[tuple[str, int, int], Evidence] = {}
 
     @cached_property
     def owners(self) -> dict[str, str]:
@@ -117,7 +118,13 @@ class SourceTree:
         lines = self.lines(file)
         if not 1 <= line <= end <= len(lines):
             raise SourceError(f"{file} has {len(lines)} lines, not {line}-{end}")
-        span = lines[line - 1 : end]
+        # One line may be cited for thousands of values that stand on it.
+        if (file, line, end) not in self._spans:
+            self._spans[file, line, end] = self._span(file, line, end)
+        return self._spans[file, line, end].model_copy(update={"idiom": idiom})
+
+    def _span(self, file: str, line: int, end: int) -> Evidence:
+        span = self.lines(file)[line - 1 : end]
         package, version = self.owner(file)
         text = textwrap.dedent("\n".join(span)).strip("\n")
         return Evidence(
@@ -128,7 +135,7 @@ class SourceTree:
             end_line=end,
             sha256=span_sha256(span),
             text=text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…",
-            idiom=idiom,
+            idiom="",
         )
 
 
