@@ -78,7 +78,7 @@ def symbols_named(
 
 
 def may_define(data: bytes, word: bytes) -> bool:
-    """Whether a line could define ``word``: after ``def`` or ``class``, before ``=``, or first and before ``:``.
+    """Whether a line could define ``word``: after ``def`` or ``class``, before ``=``, first and before ``:``.
 
     Parsing all that only uses it would cost seconds. Linear in ``data``, whatever stands in it.
     """
