@@ -68,7 +68,10 @@ def conclusion(
             summary=f"the source that was read decides nothing for {what}",
             answer=answer,
         )
-    found = ", ".join(f"{choice.option.component} {choice.row.backend}" for choice in choices)
+    found = ", ".join(
+        f"{choice.option.component} {'left to the engine' if choice.left_to_engine else choice.row.backend}"
+        for choice in choices
+    )
     return Concluded(
         exit_reason="answered", exit_code=0, summary=f"candidate, untested: {found}", answer=answer
     )

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from agent.board import Board
 from agent.execute import Executor
+from agent.interrupts import Interrupts
 from agent.text import shorten
 from memory.vocabulary import Finding
 from transcripts.events import (
@@ -83,12 +84,14 @@ class Investigation:
     executor: Executor
     folded: Callable[[Event], None] = lambda _: None
     """Told of every event once it is on disk; the store keeps its rows up to date with it."""
+    interrupts: Interrupts = field(default_factory=Interrupts)
     _calls: int = field(default=0, init=False)
 
     def run(self) -> Concluded:
         """Go on until the transcript is concluded. Never raises for what a driver or a tool does."""
         self._calls = len(self.board.calls)
         try:
+            self.interrupts.release()
             for _ in range(MOST_TURNS):
                 self._turn(self.driver.decide(self.board))
                 if self.board.concluded is not None:
@@ -108,10 +111,11 @@ class Investigation:
             )
 
     def record(self, data: Body) -> Event:
-        """Write one event, then let the board and the store know."""
-        event = self.log.append(data)
-        self.board.add(event)
-        self.folded(event)
+        """Write one event, then let the board and the store know. Ctrl-C waits until that is done."""
+        with self.interrupts.held():
+            event = self.log.append(data)
+            self.board.add(event)
+            self.folded(event)
         return event
 
     def _turn(self, decision: Decision) -> None:

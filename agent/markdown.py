@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from agent.reasons import NAMES, deciding, reason, where
 from agent.report import packages, understood
@@ -11,9 +11,9 @@ from agent.text import safe_block, squeeze
 from memory.vocabulary import Answer, Row
 
 
-def markdown(answer: Answer) -> str:
-    """A document that ends with a newline."""
-    return "\n".join(_lines(answer)) + "\n"
+def markdown(answer: Answer, why: Mapping[tuple[str, str], str] | None = None) -> str:
+    """A document that ends with a newline. ``why``: component and backend → why reading did not decide."""
+    return "\n".join(_lines(answer, why or {})) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -34,7 +34,7 @@ def block(text: str) -> list[str]:
     return [f"    {line}" for line in safe_block(text).splitlines()]
 
 
-def _lines(answer: Answer) -> Iterator[str]:
+def _lines(answer: Answer, why: Mapping[tuple[str, str], str]) -> Iterator[str]:
     yield f"# {escaped(understood(answer.target))}"
     yield ""
     yield f"Question: {escaped(answer.target.question)}"
@@ -59,7 +59,8 @@ def _lines(answer: Answer) -> Iterator[str]:
     for row in answer.backends:
         lines = deciding(row)
         place = code(where(lines)) if lines else ""
-        cells = [code(row.component), code(row.backend), NAMES[row.verdict], escaped(reason(row)), place]
+        said = escaped(reason(row, why=why.get((row.component, row.backend))))
+        cells = [code(row.component), code(row.backend), NAMES[row.verdict], said, place]
         yield f"| {' | '.join(cells)} |"
     if answer.not_run:
         yield ""

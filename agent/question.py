@@ -7,14 +7,23 @@ sentence in ``Target.assumed``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
+from agent.gpus import (
+    NoArchitectureError,
+    one_architecture,
+    read_architectures,
+    read_gpu_count,
+    unknown_place,
+)
+from agent.reading import Reading, Word, split
 from agent.text import squeeze
 from agent.words import (
+    DEFAULT_ENGINE,
     QuestionError,
     filler,
-    gpu_hints,
+    is_engine,
+    one_engine,
     one_quantisation,
     phrases,
     plain,
@@ -22,61 +31,17 @@ from agent.words import (
     quantisations_in,
     words_data,
 )
-from memory.architecture import ArchitectureError, find_gpus, parse_architecture
 from memory.vocabulary import Target
 
 __all__ = ["DEFAULT_ENGINE", "NoArchitectureError", "QuestionError", "parse_question"]
 
-DEFAULT_ENGINE = "sglang"
 USAGE = 'ask for a model on an architecture, e.g. agent investigate "qwen3.5 nvfp4 on sm120"'
 
 _VERSION = re.compile(r"v?(\d+(\.\d+)+[a-z0-9.+-]*)", re.IGNORECASE)
-_TIMES = re.compile(r"(\d{1,4})[x×*](.*)", re.IGNORECASE)
-_TIMES_SIGNS = frozenset({"x", "×", "*"})
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _SIZE = re.compile(r"a?\d+(\.\d+)?[bt]", re.IGNORECASE)
-_CAPABILITY = re.compile(r"(sm|compute)[ _-]?\d+\.?\d*[af]?", re.IGNORECASE)
-_LONGEST_NAME = 6
-"""Words in the longest GPU name that is looked for."""
-
-
-class NoArchitectureError(QuestionError):
-    """The question names none, and neither does anything else."""
-
-
-@dataclass
-class _Word:
-    text: str
-    taken: bool = False
-
-
-@dataclass
-class _Reading:
-    """What has been understood so far."""
-
-    words: list[_Word]
-    packages: dict[str, str] = field(default_factory=dict)
-    engines: dict[str, None] = field(default_factory=dict)
-    archs: dict[str, str] = field(default_factory=dict)
-    """Architecture → the words that named it."""
-    loose: list[tuple[str, tuple[str, ...], str]] = field(default_factory=list)
-    """GPU names that fit several architectures: the words, the architectures, the explanation."""
-    gpu: str | None = None
-    gpu_count: int | None = None
-    assumed: list[str] = field(default_factory=list)
-
-    def free(self, longest: int) -> Iterator[tuple[int, int]]:
-        """Spans of words not taken yet, longest first."""
-        for size in range(longest, 0, -1):
-            for start in range(len(self.words) - size + 1):
-                if not any(word.taken for word in self.words[start : start + size]):
-                    yield start, start + size
-
-    def text(self, start: int, end: int) -> str:
-        return " ".join(word.text for word in self.words[start:end])
-
-    def take(self, start: int, end: int) -> None:
-        for word in self.words[start:end]:
-            word.taken = True
+LONGEST_QUESTION = 2000
+"""Characters. What is longer is a document, and names of models and GPUs are not looked for in those."""
 
 
 def parse_question(
@@ -84,33 +49,43 @@ def parse_question(
     *,
     arch: str | None = None,
     engine: str | None = None,
-    packages: Mapping[str, str] | None = None,
+    requirements: Iterable[str] = (),
+    installed: Iterable[str] = (),
     local_archs: Iterable[str] = (),
 ) -> Target:
-    """``text`` as a target. ``arch``, ``engine`` and ``packages`` come from options and must agree with it.
+    """``text`` as a target. ``arch``, ``engine`` and ``requirements`` (``P==V`` or ``P``) come from options
+    and must agree with it.
 
-    ``local_archs`` are the architectures of the GPUs of this machine: where the question names none
-    and there is exactly one, it is assumed (and said). Raises :class:`QuestionError`.
+    ``installed`` are the packages of the environment that was named, ``local_archs`` the architectures of
+    the GPUs of this machine: where nothing else says it and there is exactly one engine or architecture
+    among them, it is assumed (and said). Raises :class:`QuestionError`.
     """
     if not text.strip():
         raise QuestionError(f"the question is empty; {USAGE}")
-    reading = _Reading([_Word(word) for word in _split(text)])
+    if len(text) > LONGEST_QUESTION:
+        raise QuestionError(
+            f"the question has {len(text)} characters, at most {LONGEST_QUESTION} are read; {USAGE}"
+        )
+    reading = Reading([Word(word) for word in split(text)])
     _read_packages(reading)
     _read_versions_of_others(reading)
-    unknown = _read_architectures(reading, bare=False)
+    unknown = read_architectures(reading, bare=False)
     if not reading.archs and arch is None:
-        _read_architectures(reading, bare=True)
-    if unknown and not reading.archs and arch is None:
-        raise QuestionError(unknown)
-    _read_gpu_count(reading)
+        read_architectures(reading, bare=True)
+    if not reading.archs and not reading.loose and arch is None:
+        unknown = unknown or unknown_place(reading)
+        if unknown:
+            raise QuestionError(unknown)
+    read_gpu_count(reading)
     _read_kv_cache(reading)
     quantisations = _read_quantisations(reading)
     model = _read_model(reading)
     quantisation = one_quantisation(quantisations | quantisations_in(model or ""))
-    chosen_engine = _one_engine(reading, engine)
-    for name, version in (packages or {}).items():
-        _add_package(reading, name, version)
-    chosen_arch = _one_architecture(reading, arch, tuple(dict.fromkeys(local_archs)))
+    named = dict(reading.packages)
+    for requirement in requirements:
+        _read_requirement(reading, requirement)
+    chosen_engine = _one_engine(reading, engine, installed)
+    chosen_arch = one_architecture(reading, arch, tuple(dict.fromkeys(local_archs)))
     if quantisation is None:
         reading.assumed.append("no quantisation was named: each backend is judged by its component's default")
     if model is None:
@@ -123,17 +98,12 @@ def parse_question(
         gpu=reading.gpu,
         gpu_count=reading.gpu_count,
         engine=chosen_engine,
-        packages=reading.packages,
+        packages=named,
         assumed=tuple(reading.assumed),
     )
 
 
-def _split(text: str) -> list[str]:
-    words = (word.strip(",;!?()[]{}\"'`").rstrip(".:") for word in text.split())
-    return [word for word in words if word]
-
-
-def _read_packages(reading: _Reading) -> None:
+def _read_packages(reading: Reading) -> None:
     names = phrases("package")
     for start, end in list(reading.free(1)):
         name, equals, version = reading.words[start].text.partition("==")
@@ -149,20 +119,30 @@ def _read_packages(reading: _Reading) -> None:
         if version_match:
             _add_package(reading, package, version_match[1])
             end += 1
-        if words_data()["package"][package].get("engine"):
+        if is_engine(package):
             reading.engines[package] = None
         reading.take(start, end)
 
 
-def _add_package(reading: _Reading, name: str, version: str) -> None:
-    had = reading.packages.setdefault(name, version)
-    if had != version:
-        raise QuestionError(f"{name} is named in two versions, {had} and {version}; give one")
-    if words_data()["package"].get(name, {}).get("engine"):
+def _read_requirement(reading: Reading, requirement: str) -> None:
+    """A package of an option: its version must be the question's, an engine among them is the engine."""
+    name, _, version = (part.strip() for part in requirement.partition("=="))
+    name = re.sub(r"[-_.]+", "-", name).lower()
+    if version:
+        _add_package(reading, name, version)
+    elif is_engine(name):
         reading.engines[name] = None
 
 
-def _read_versions_of_others(reading: _Reading) -> None:
+def _add_package(reading: Reading, name: str, version: str) -> None:
+    had = reading.packages.setdefault(name, version)
+    if had != version:
+        raise QuestionError(f"{name} is named in two versions, {had} and {version}; give one")
+    if is_engine(name):
+        reading.engines[name] = None
+
+
+def _read_versions_of_others(reading: Reading) -> None:
     """ "cuda 12.8" is a version, not an architecture."""
     versioned = set(words_data()["versioned"]["words"])
     for index, word in enumerate(reading.words[1:], 1):
@@ -174,79 +154,7 @@ def _read_versions_of_others(reading: _Reading) -> None:
             )
 
 
-def _read_architectures(reading: _Reading, *, bare: bool) -> str | None:
-    """Architectures and GPU names; ``bare`` takes a number such as ``12.0`` for one too.
-
-    The result explains a word that looks like one and is unknown.
-    """
-    unknown = None
-    for start, end in reading.free(_LONGEST_NAME):
-        text = reading.text(start, end)
-        times = _TIMES.fullmatch(text)
-        name = times[2].strip() if times else text
-        words = name.split()
-        if not words or {words[0].lower(), words[-1].lower()} & (filler() | _TIMES_SIGNS):
-            continue
-        if name.rstrip("afAF").replace(".", "").isdigit() and not (bare and "." in name):
-            continue
-        try:
-            found = parse_architecture(name)
-        except ArchitectureError as error:
-            archs = tuple(dict.fromkeys(gpu.architecture.name for gpu in error.candidates))
-            if archs:
-                reading.loose.append((name, archs, str(error)))
-                _count(reading, start, end, times)
-            elif plain(words[0]) in gpu_hints() or _CAPABILITY.fullmatch(name):
-                unknown = unknown or str(error)
-            continue
-        reading.archs.setdefault(found.base.name, name)
-        if find_gpus(name):
-            reading.gpu = name
-        _count(reading, start, end, times)
-    return unknown
-
-
-def _count(reading: _Reading, start: int, end: int, times: re.Match[str] | None) -> None:
-    """Take the words of a GPU and the number in front of it ("8x RTX …", "two h200")."""
-    number = int(times[1]) if times else None
-    if number is None and start > 1 and reading.words[start - 1].text.lower() in _TIMES_SIGNS:
-        start -= 1
-    if number is None and start > 0 and not reading.words[start - 1].taken:
-        number = _number(reading.words[start - 1].text)
-        if number is not None:
-            start -= 1
-    reading.take(start, end)
-    if number is not None:
-        _set_count(reading, number)
-
-
-def _number(text: str) -> int | None:
-    digits = re.fullmatch(r"(\d{1,4})[x×*]?", text, re.IGNORECASE)
-    if digits:
-        return int(digits[1])
-    known = words_data()["numbers"].get(text.lower())
-    return None if text.lower() == "a" else known
-
-
-def _set_count(reading: _Reading, number: int) -> None:
-    if number < 1:
-        raise QuestionError("the number of GPUs must be at least 1")
-    if reading.gpu_count not in (None, number):
-        raise QuestionError(f"two numbers of GPUs are named, {reading.gpu_count} and {number}; give one")
-    reading.gpu_count = number
-
-
-def _read_gpu_count(reading: _Reading) -> None:
-    for index, word in enumerate(reading.words[1:], 1):
-        before = reading.words[index - 1]
-        if word.text.lower() in ("gpu", "gpus", "card", "cards") and not before.taken:
-            number = _number(before.text)
-            if number is not None:
-                _set_count(reading, number)
-                reading.take(index - 1, index + 1)
-
-
-def _read_kv_cache(reading: _Reading) -> None:
+def _read_kv_cache(reading: Reading) -> None:
     """ "fp8 kv cache" says nothing of the weights."""
     names = {plain(word) for word in words_data()["kv_cache"]["words"]}
     types = {plain(word) for word in words_data()["kv_cache"]["types"]}
@@ -262,7 +170,7 @@ def _read_kv_cache(reading: _Reading) -> None:
                 break
 
 
-def _read_quantisations(reading: _Reading) -> set[str]:
+def _read_quantisations(reading: Reading) -> set[str]:
     found: set[str] = set()
     for start, end in list(reading.free(3)):
         text = reading.text(start, end)
@@ -275,50 +183,27 @@ def _read_quantisations(reading: _Reading) -> set[str]:
     return found
 
 
-def _one_engine(reading: _Reading, option: str | None) -> str:
+def _one_engine(reading: Reading, option: str | None, installed: Iterable[str]) -> str:
     if option is not None:
         wanted = phrases("package").get(plain(option), option)
-        if not words_data()["package"].get(wanted, {}).get("engine"):
-            known = [name for name, entry in words_data()["package"].items() if entry.get("engine")]
+        if not is_engine(wanted):
+            known = [name for name in words_data()["package"] if is_engine(name)]
             raise QuestionError(f"unknown engine {squeeze(option)!r}; expected one of {', '.join(known)}")
         reading.engines[wanted] = None
     if len(reading.engines) > 1:
         raise QuestionError(f"several engines are named: {', '.join(reading.engines)}; name one")
-    if not reading.engines:
-        reading.assumed.append(f"engine {DEFAULT_ENGINE}: none was named")
-    return next(iter(reading.engines), DEFAULT_ENGINE)
-
-
-def _one_architecture(reading: _Reading, option: str | None, local: tuple[str, ...]) -> str:
-    if option is not None:
-        try:
-            reading.archs.setdefault(parse_architecture(option).base.name, option)
-        except ArchitectureError as error:
-            raise QuestionError(str(error)) from error
-    for words, candidates, explanation in reading.loose:
-        if not set(candidates) & set(reading.archs):
-            if reading.archs:
-                named = ", ".join(reading.archs)
-                raise QuestionError(f"{squeeze(words)!r} is one of {', '.join(candidates)}, not {named}")
-            raise QuestionError(explanation)
-    if len(reading.archs) > 1:
-        both = " and ".join(
-            arch if plain(words) == arch else f"{arch} ({squeeze(words)})"
-            for arch, words in reading.archs.items()
-        )
-        raise QuestionError(f"two architectures are named, {both}; give one")
-    if reading.archs:
-        return next(iter(reading.archs))
-    if len(local) == 1:
-        reading.assumed.append(f"architecture {local[0]}: the GPU of this machine")
-        return local[0]
-    here = f" (this machine has {', '.join(local)})" if local else ""
-    raise NoArchitectureError(
-        f'no GPU architecture in the question{here}; say "on sm120" or give --arch sm120'
+    if reading.engines:
+        return next(iter(reading.engines))
+    found = one_engine(installed)
+    reading.assumed.append(
+        f"engine {DEFAULT_ENGINE}: none was named"
+        if found is None
+        else f"engine {found}: the one of this environment"
     )
+    return found or DEFAULT_ENGINE
 
 
-def _read_model(reading: _Reading) -> str | None:
+def _read_model(reading: Reading) -> str | None:
     """What is left over: the run of words that looks like a name. A size ("397B") goes with the run."""
     runs: list[list[str]] = []
     adjacent = False
@@ -333,6 +218,8 @@ def _read_model(reading: _Reading) -> str | None:
             adjacent = True
     named = [" ".join(run) for run in runs]
     likely = [name for name in named if name[0].isalpha() and re.search(r"[\d/_-]", name)] or named
+    # A backend's name in a question is written like this one's value; a model's hardly ever is.
+    likely = [name for name in likely if not _IDENTIFIER.fullmatch(name)] or likely
     if len(likely) > 1:
         listed = ", ".join(repr(squeeze(name)) for name in likely)
         raise QuestionError(f"several words could be the model: {listed}; name one model")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from agent.text import shorten
 from memory.vocabulary import Condition, Evidence, Row, Verdict
+from transcripts.events import HypothesisChanged
 
 NAMES = {
     Verdict.BLOCKED: "blocked",
@@ -13,6 +17,8 @@ NAMES = {
     Verdict.UNKNOWN: "unknown",
 }
 """The verdicts as a person reads them."""
+
+_ORDERED = frozenset({"<", "<=", ">", ">="})
 
 UNDECIDED = "the source that was read does not decide"
 
@@ -27,18 +33,47 @@ def where(evidence: Evidence) -> str:
 
 
 def condition(one: Condition) -> str:
-    """``cudnn_backend >= 91002``; a condition that could not be read says so."""
+    """``cudnn backend_version >= 91002``; a condition that could not be read says so."""
+    # As an expression of the source the fact reads "cudnn.backend_version()", "cudnn.__version__".
+    fact = one.fact.removesuffix("()").replace("__version__", "version")
+    if re.fullmatch(r"\w+(\.\w+)+", fact):
+        fact = fact.replace(".", " ")
     if one.op == "unknown":
-        return f"{one.fact} (not readable)" if one.value is None else f"{one.fact} {one.value}"
-    return f"{one.fact} {one.op} {one.value}"
+        return f"{fact} (not readable)" if one.value is None else f"{fact} {one.value}"
+    return f"{fact} {one.op} {_written(one)}"
+
+
+def _written(one: Condition) -> str:
+    """A version as people write it: ``[1, 13]`` is ``1.13`` where it is compared in order."""
+    numbers = isinstance(one.value, list | tuple) and all(isinstance(part, int) for part in one.value)
+    if numbers and one.op in _ORDERED:
+        return ".".join(str(part) for part in one.value)
+    return str(one.value)
 
 
 def conditions(row: Row) -> str:
-    return " and ".join(condition(one) for one in row.conditions)
+    """All of them in one line; of two lower bounds on one fact the higher says both."""
+    kept: list[Condition] = []
+    for one in row.conditions:
+        same = next((at for at, had in enumerate(kept) if (had.fact, had.op) == (one.fact, one.op)), None)
+        if same is None or one.op not in _ORDERED:
+            kept.append(one)
+            continue
+        try:
+            sharper = one.value > kept[same].value if one.op in {">", ">="} else one.value < kept[same].value
+        except TypeError:
+            kept.append(one)
+            continue
+        if sharper:
+            kept[same] = one
+    return " and ".join(condition(one) for one in kept)
 
 
-def reason(row: Row, width: int = 200) -> str:
-    """Why the row says what it says, without its verdict, in at most ``width`` characters."""
+def reason(row: Row, width: int = 200, why: str | None = None) -> str:
+    """Why the row says what it says, without its verdict, in at most ``width`` characters.
+
+    ``why`` is what the trace noted where it could not decide; a row alone does not hold it.
+    """
     lines = deciding(row)
     quoted = first_line(lines) if lines else ""
     match row.verdict:
@@ -48,11 +83,12 @@ def reason(row: Row, width: int = 200) -> str:
         case Verdict.REROUTED:
             text = f"runs {row.runs_instead or 'other code'}"
         case Verdict.NO_STATIC_OBSTACLE:
-            text = f"if {conditions(row)}" if row.conditions else "every gate that was read lets it through"
+            passes = f"if {conditions(row)}" if row.conditions else "every gate that was read lets it through"
+            text = f"leads to {row.runs_instead}; {passes}" if row.runs_instead else passes
         case Verdict.NOT_APPLICABLE:
             text = str(row.because or "not reached under this scenario")
         case _:
-            text = conditions(row) or (f"not followed beyond {quoted}" if quoted else UNDECIDED)
+            text = why or conditions(row) or (f"not followed beyond {quoted}" if quoted else UNDECIDED)
     return shorten(text, width)
 
 
@@ -61,6 +97,15 @@ def sentence(row: Row) -> str:
     lines = deciding(row)
     place = f" ({where(lines)})" if lines and row.verdict is Verdict.BLOCKED else ""
     return f"{NAMES[row.verdict]}: {reason(row)}{place}"
+
+
+def undecided(hypotheses: Iterable[HypothesisChanged]) -> dict[tuple[str, str], str]:
+    """Component and backend → why reading did not decide, from what the board or a transcript says."""
+    return {
+        (one.component, one.backend): one.because.removeprefix(f"{NAMES[Verdict.UNKNOWN]}: ")
+        for one in hypotheses
+        if one.row is not None and one.row.verdict is Verdict.UNKNOWN and one.because
+    }
 
 
 def first_line(evidence: Evidence) -> str:

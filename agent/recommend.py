@@ -1,8 +1,10 @@
 """From rows to a launch command: which candidate of each component, why that one, and how it is written.
 
 Order: what was measured; else what the engine itself would pick, if nothing blocks it; else the first
-that the engine declares and the source lets through. A current report or finding that says ``nan`` or
-crash of the same component, backend and architecture puts a candidate behind the others.
+that the engine declares and the source lets through. Where the engine has no default and decides by
+itself, it is left to it: a flag would be a guess in place of what the engine knows of the model. A
+current report or finding that says ``nan`` or crash of the same component, backend and architecture puts
+a candidate behind the others.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ class Choice:
     row: Row
     why: str
     others: tuple[Row, ...]
+    left_to_engine: bool = False
+    """The engine decides by itself and nothing was measured: no flag, whatever ``row`` is."""
 
 
 def choose(option: Option, rows: Sequence[Row], known: Sequence[Finding]) -> Choice | None:
@@ -47,8 +51,8 @@ def choose(option: Option, rows: Sequence[Row], known: Sequence[Finding]) -> Cho
     row, why = ranked[0]
     if row.backend in against:
         why = f"{why}; but {against[row.backend]}"
-    others = tuple(one for one in candidates if one.backend != row.backend)
-    return Choice(option, row, why, others)
+    others = tuple(one for one in candidates if row.backend not in {one.backend, one.runs_instead})
+    return Choice(option, row, why, others, left_to_engine=option.default is None and row not in measured)
 
 
 def engines_own(option: Option, rows: Sequence[Row]) -> tuple[Row, str] | None:
@@ -92,18 +96,33 @@ def recommend(
     if not choices:
         return None
     rows = [row for choice in choices for row in (choice.row, *choice.others)]
-    notes = [f"{c.option.component}: {c.row.backend}, {c.why}" for c in choices]
+    notes = [_note(choice) for choice in choices]
     notes += [
         f"behind the others: {backend}, {why}"
         for backend, why in demotions(rows, known).items()
         if all(choice.row.backend != backend for choice in choices)
     ]
     return Recommendation(
-        command=command(target, launch, {c.option.flag: c.row.backend for c in choices if c.option.flag}),
+        command=command(
+            target,
+            launch,
+            {c.option.flag: c.row.backend for c in choices if c.option.flag and not c.left_to_engine},
+        ),
         tested=all(c.row.observed is not None and c.row.observed.outcome is Outcome.OK for c in choices),
         ranked_by=tuple(notes),
-        alternatives=tuple(f"{c.option.component}: {row.backend}" for c in choices for row in c.others),
+        alternatives=tuple(
+            f"{choice.option.component}: {row.backend}"
+            for choice in choices
+            for row in ((choice.row, *choice.others) if choice.left_to_engine else choice.others)
+        ),
     )
+
+
+def _note(choice: Choice) -> str:
+    name = choice.option.component
+    if choice.left_to_engine:
+        return f"{name}: left to the engine; {choice.option.flag} has no default, it decides by itself"
+    return f"{name}: {choice.row.backend}, {choice.why}"
 
 
 def command(target: Target, launch: Launch, flags: Mapping[str, str]) -> str:

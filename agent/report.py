@@ -1,24 +1,22 @@
 """The answer on one screen: 24 lines of 80 columns, drawn from the answer alone.
 
-A line is a list of ``(text, style)``; styles are rich's, and whoever draws may leave them out. All text
-of others goes through :mod:`agent.text`.
+All text of others goes through :mod:`agent.text`.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from agent.layout import WIDTH, Line, command_lines, path_of, wrap
 from agent.reasons import NAMES, conditions, deciding, first_line, reason, where
 from agent.text import shorten, squeeze
-from memory.vocabulary import Answer, Evidence, Level, NotRun, Row, Target, Verdict
+from memory.vocabulary import Answer, Because, Level, NotRun, Row, Target, Verdict
 
-WIDTH = 80
 HEIGHT = 24
 MOST_ROWS = 8
-
-Line = list[tuple[str, str]]
+MOST_COMMAND = 7
+"""Lines that a command may take on the screen."""
 
 _SAID = (Verdict.NO_STATIC_OBSTACLE, Verdict.REROUTED, Verdict.BLOCKED)
 
@@ -32,13 +30,21 @@ STYLES = {
 
 
 def screen(
-    answer: Answer, *, everything: bool = False, width: int = WIDTH, height: int = HEIGHT
+    answer: Answer,
+    *,
+    everything: bool = False,
+    width: int = WIDTH,
+    height: int = HEIGHT,
+    why: Mapping[tuple[str, str], str] | None = None,
 ) -> list[Line]:
-    """The answer as lines of at most ``width`` columns; at most ``height`` of them unless ``everything``."""
+    """The answer as lines of at most ``width`` columns; at most ``height`` of them unless ``everything``.
+
+    ``why``: component and backend → why reading did not decide, which a row alone does not hold.
+    """
     head = _head(answer, width, everything)
     tail = _tail(answer, width, everything)
     if everything:
-        rows = _everything(answer, width)
+        rows = _everything(answer, width, why or {})
     else:
         # The last line stays free for the prompt.
         rows = _chosen_rows(answer, width, height - 1 - len(head) - len(tail))
@@ -80,22 +86,28 @@ def is_recommended(answer: Answer, row: Row) -> bool:
 
 
 def matter(answer: Answer) -> list[list[Row]]:
-    """The rows that matter, most important first: the candidates chosen, then the traps, then the other
-    candidates, then what runs something else or is refused; components take turns. Backends of which the
-    same lines say the same stand together."""
+    """The rows that matter, most important first; components take turns. Backends of which the same lines
+    say the same stand together.
+
+    First the candidates chosen; then what a person would try and must not: the first gate lets it through
+    and the GPU is refused deeper down, or another option; then the other candidates; then what is left.
+    """
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in answer.backends:
         rank = _rank(answer, row)
         if rank is not None:
             groups.setdefault((rank, *_says(row), row.backend if rank == 0 else ""), []).append(row)
+    # Of many refusals of one kind the one that stops most backends comes first, the rest with the refused.
     turn: Counter[tuple[int, str]] = Counter()
     ranked = []
-    for group in groups.values():
-        place = (_rank(answer, group[0]) or 0, group[0].component)
-        turn[place] += 1
-        ranked.append((place[0], turn[place], group))
-    ranked.sort(key=lambda item: item[:2])
-    return [group for _, _, group in ranked]
+    for group in sorted(groups.values(), key=lambda group: -len(group) if surprising(group[0]) else 0):
+        rank = _rank(answer, group[0]) or 0
+        turn[rank, group[0].component] += 1
+        if rank == _OPTION_TRAP and turn[rank, group[0].component] > 1:
+            rank = _REFUSED
+        ranked.append((rank, turn[rank, group[0].component], _component_at(answer, group[0]), group))
+    ranked.sort(key=lambda item: item[:3])
+    return [group for *_, group in ranked]
 
 
 def _says(row: Row) -> tuple[object, ...]:
@@ -104,21 +116,26 @@ def _says(row: Row) -> tuple[object, ...]:
     return row.component, row.verdict, row.because, row.runs_instead, facts, lines
 
 
+_OPTION_TRAP, _CANDIDATE, _REFUSED = 2, 3, 6
+
+
 def _rank(answer: Answer, row: Row) -> int | None:
     if is_recommended(answer, row):
         return 0
     if surprising(row):
-        return 1
-    order = {Verdict.NO_STATIC_OBSTACLE: 2, Verdict.REROUTED: 3, Verdict.BLOCKED: 4}
-    return order.get(row.verdict)
+        return 1 if row.because is Because.ARCHITECTURE else _OPTION_TRAP
+    if row.verdict is Verdict.NO_STATIC_OBSTACLE:
+        # One that only leads to another is not a choice of its own.
+        return _CANDIDATE if row.runs_instead is None else _CANDIDATE + 1
+    return {Verdict.REROUTED: 5, Verdict.BLOCKED: _REFUSED}.get(row.verdict)
 
 
 def _head(answer: Answer, width: int, everything: bool) -> list[Line]:
-    lines: list[Line] = [[(text, "bold")] for text in _wrap(understood(answer.target), width, 2)]
-    lines += [[(text, "")] for text in _wrap(packages(answer), width, 2)]
+    lines: list[Line] = [[(text, "bold")] for text in wrap(understood(answer.target), width, 2)]
+    lines += [[(text, "")] for text in wrap(packages(answer), width, 2)]
     if answer.target.assumed:
         text = "assumed: " + "; ".join(answer.target.assumed)
-        lines += [[(one, "dim")] for one in _wrap(text, width, 99 if everything else 2)]
+        lines += [[(one, "dim")] for one in wrap(text, width, 99 if everything else 2)]
     return lines
 
 
@@ -137,20 +154,23 @@ def _chosen_rows(answer: Answer, width: int, room: int) -> list[Line]:
     return lines + [[(shorten(text, width), "dim")] for text in counts]
 
 
-def _everything(answer: Answer, width: int) -> list[Line]:
+def _everything(answer: Answer, width: int, why: Mapping[tuple[str, str], str]) -> list[Line]:
     rows = sorted(
         answer.backends,
         key=lambda row: (_component_at(answer, row), 9 if (rank := _rank(answer, row)) is None else rank),
     )
-    lines = [line for row in rows for line in _row(answer, [row], width)]
-    return [*lines, [(f"Every line of evidence: agent report {answer.transcript} --markdown", "dim")]]
+    lines = [
+        line for row in rows for line in _row(answer, [row], width, why.get((row.component, row.backend)))
+    ]
+    more = wrap(f"Every line of evidence: agent report {answer.transcript} --markdown", width, 2)
+    return [*lines, *([(text, "dim")] for text in more)]
 
 
 def _component_at(answer: Answer, row: Row) -> int:
     return list(dict.fromkeys(one.component for one in answer.backends)).index(row.component)
 
 
-def _row(answer: Answer, group: Sequence[Row], width: int) -> list[Line]:
+def _row(answer: Answer, group: Sequence[Row], width: int, why: str | None = None) -> list[Line]:
     """One line with the verdict and why; a second where a condition or lines of source are to be read."""
     row = group[0]
     mark = {Verdict.NO_STATIC_OBSTACLE: "·", Verdict.BLOCKED: "✗", Verdict.REROUTED: "→"}.get(
@@ -161,40 +181,47 @@ def _row(answer: Answer, group: Sequence[Row], width: int) -> list[Line]:
         max(len(squeeze(getattr(one, name))) for one in answer.backends) for name in ("component", "backend")
     ]
     columns = min(widths[0], 16), min(max(widths[1], 22), 24)
-    backends = shorten(", ".join(one.backend for one in group), columns[1])
-    start = f"{mark} {squeeze(row.component):{columns[0]}} {backends:{columns[1]}} "
+    backends = ", ".join(one.backend for one in group)
+    start = f"{mark} {squeeze(row.component):{columns[0]}} {shorten(backends, columns[1]):{columns[1]}} "
     verdict, style = NAMES[row.verdict], STYLES[row.verdict]
-    free = width - len(start) - len(verdict) - 2
-    if free < 12:
-        return [[(shorten(start + verdict, width), style)]]
     place = deciding(row)
-    below = ""
+    # What stands beside the verdict, and what below: a path, or words.
+    beside, below = reason(row, why=why), ""
+    path = ""
     if row.verdict is Verdict.NO_STATIC_OBSTACLE:
-        beside = path_of(place, free) if place and not row.conditions else ""
+        beside, path = (
+            (f"→ {row.runs_instead}", "") if row.runs_instead else ("", where(place) if place else "")
+        )
         below = f"if {conditions(row)}" if row.conditions else ""
     elif row.verdict is Verdict.BLOCKED and place is not None:
         beside = f"{row.because or 'refused'}{' (first gate: yes)' if surprising(row) else ''}"
         below = first_line(place)
     elif row.verdict is Verdict.NOT_APPLICABLE and row.because is None:
         beside = ""
+    elif row.verdict is Verdict.UNKNOWN and why is not None:
+        beside, below = "", why
+
+    def fitted(room: int) -> str:
+        return path_of(path, room) if path else shorten(beside, room)
+
+    free = width - len(start) - len(verdict) - 2
+    first: list[Line]
+    if free >= 12:
+        first = [[(start, "bold" if mark == "▸" else ""), (verdict, style), (f"  {fitted(free)}", "")]]
     else:
-        beside = reason(row)
-    first: Line = [
-        (start, "bold" if mark == "▸" else ""),
-        (verdict, style),
-        (f"  {shorten(beside, free)}", ""),
-    ]
+        name = shorten(f"{mark} {row.component} {backends}", width)
+        room = width - len(verdict) - 6
+        first = [
+            [(name, "bold" if mark == "▸" else "")],
+            [("    ", ""), (verdict, style), (f"  {fitted(room)}", "")],
+        ]
     if not below:
-        return [first]
-    room = width - 6
-    path = path_of(place, max(room - len(squeeze(below)), 30)) if place else ""
-    return [first, [("    ", ""), (path, "dim"), ("  ", ""), (shorten(below, room - len(path)), "")]]
-
-
-def path_of(place: Evidence, room: int) -> str:
-    """A path cut at its front: the file's name and the line are what is looked for."""
-    path = squeeze(where(place))
-    return path if len(path) <= room else "…" + path[-(room - 1) :]
+        return first
+    room = width - 4
+    if row.verdict is not Verdict.BLOCKED or place is None:
+        return [*first, [("    ", ""), (shorten(below, room), "dim" if why else "")]]
+    at = path_of(where(place), min(max(room - 2 - len(squeeze(below)), 34), room))
+    return [*first, [("    ", ""), (at, "dim"), ("  ", ""), (shorten(below, room - 2 - len(at)), "")]]
 
 
 def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
@@ -227,13 +254,14 @@ def _named(answer: Answer, rest: Sequence[Row]) -> str:
 
 def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
     lines: list[Line] = []
+    most = 99 if everything else MOST_COMMAND
     found = answer.recommendation
     if found is not None:
         trust = "Tested:" if found.tested else "Candidate, untested:"
         lines.append([(trust, "bold green" if found.tested else "bold yellow")])
-        lines += [[(text, "bold")] for text in command_lines(found.command, width)]
+        lines += _command(answer, found.command, width, most)
         if everything:
-            lines += [[(text, "")] for note in found.ranked_by for text in _wrap(f"because {note}", width, 9)]
+            lines += [[(text, "")] for note in found.ranked_by for text in wrap(f"because {note}", width, 9)]
     else:
         lines.append([("No backend can be recommended.", "bold red")])
     # What reading left open is counted with the rows already.
@@ -245,7 +273,7 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
     ]
     what = "; ".join(step.what for step in untested)
     if what:
-        lines += [[(text, "")] for text in _wrap(f"Not tested: {what}", width, 9 if everything else 2)]
+        lines += [[(text, "")] for text in wrap(f"Not tested: {what}", width, 9 if everything else 2)]
     following = [step for step in answer.not_run if step.command and not _is_launch(answer, step)]
     for step in following if everything else following[:1]:
         command = squeeze(step.command or "")
@@ -253,45 +281,18 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
             lines.append([("Next: ", ""), (command, "bold")])
         else:
             lines.append([(shorten(f"Next, {step.what}:", width), "")])
-            lines += [[(text, "bold")] for text in command_lines(command, width)]
+            lines += _command(answer, command, width, most)
     return lines
+
+
+def _command(answer: Answer, command: str, width: int, most: int) -> list[Line]:
+    """A command to copy; one of too many lines says where the whole of it is."""
+    lines = command_lines(command, width)
+    if len(lines) > most:
+        rest = shorten(f"  … whole in: agent report {answer.transcript} --json", width)
+        return [[(text, "bold")] for text in lines[: most - 1]] + [[(rest, "dim")]]
+    return [[(text, "bold")] for text in lines]
 
 
 def _is_launch(answer: Answer, step: NotRun) -> bool:
     return answer.recommendation is not None and step.command == answer.recommendation.command
-
-
-def command_lines(command: str, width: int = WIDTH) -> list[str]:
-    """A command on lines of at most ``width`` that a shell takes as one (options stay with their values)."""
-    words = squeeze(command).split(" ")
-    parts: list[str] = []
-    for word in words:
-        pair = f"{parts[-1]} {word}" if parts else word
-        if (
-            len(pair) < width - 6
-            and pair.startswith("-")
-            and " " not in parts[-1]
-            and not word.startswith("-")
-        ):
-            parts[-1] = pair
-        else:
-            parts.append(word)
-    lines = ["  " + parts[0]]
-    for part in parts[1:]:
-        if len(lines[-1]) + 1 + len(part) + 2 > width:
-            lines[-1] += " \\"
-            lines.append("    " + part)
-        else:
-            lines[-1] += f" {part}"
-    return lines
-
-
-def _wrap(text: str, width: int, most: int) -> list[str]:
-    return textwrap.wrap(
-        squeeze(text), width, subsequent_indent="  ", max_lines=most, placeholder=" …", break_on_hyphens=False
-    )
-
-
-def plain(lines: Sequence[Line]) -> str:
-    """The lines without styles."""
-    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from agent.board import Board
 from agent.loop import Call
 from agent.reasons import NAMES, sentence
+from agent.scenario import scenario_for
 from memory.vocabulary import HypothesisState, Level, Row, Target, Verdict
 from transcripts.events import HypothesisChanged, Returned, Understood
 
@@ -142,18 +143,6 @@ def _understood(board: Board) -> Understood:
 
 def _target(board: Board) -> Target:
     return _understood(board).target
-
-
-def scenario_for(scenario: dict[str, str], component: str) -> dict[str, str]:
-    """The settings that reach ``component``: ``key`` reaches all, ``COMPONENT.key`` that one."""
-    mine: dict[str, str] = {}
-    for name, value in sorted(scenario.items(), key=lambda item: "." in item[0]):
-        owner, dot, key = name.partition(".")
-        if not dot:
-            mine[name] = value
-        elif owner == component:
-            mine[key] = value
-    return mine
 
 
 def ladder() -> list[Rung]:

@@ -11,6 +11,7 @@ from agent import __version__
 from agent.board import Board
 from agent.drivers.planner import Planner
 from agent.execute import Batch, Cap, Executor, batch_functions
+from agent.interrupts import Interrupts
 from agent.loop import Driver, Investigation
 from agent.policy import PERSON, Policy
 from memory.artifacts import ArtifactError, Artifacts
@@ -94,14 +95,16 @@ def start(
         fatal=FATAL,
     )
     path = transcript_path(home, name)
-    with Log.create(path, opened, clock) as log, Store(home) as store:
+    with Interrupts() as interrupts, Store(home) as store:
         for problem in catch_up(store, home.transcripts):
             say(f"warning: {problem}")
-        investigation = Investigation(
-            name, log, board, chosen, executor, following(Folding(store, path), say)
-        )
-        board.add(first_event(path))
-        return investigation.run()
+        # The store first: one that cannot be opened leaves no transcript behind that says nothing. From
+        # the first event on, whatever happens is concluded: until the loop runs, Ctrl-C waits.
+        interrupts.hold()
+        with Log.create(path, opened, clock) as log:
+            folded = following(Folding(store, path), say)
+            board.add(first_event(path))
+            return Investigation(name, log, board, chosen, executor, folded, interrupts).run()
 
 
 def first_event(path: Any) -> Event:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from agent.text import squeeze
+
+DEFAULT_ENGINE = "sglang"
 
 
 class QuestionError(Exception):
@@ -40,6 +45,16 @@ def gpu_hints() -> frozenset[str]:
 def filler() -> frozenset[str]:
     """Words that say nothing."""
     return frozenset(words_data()["filler"]["words"].split())
+
+
+def known_quantisation(text: str) -> str:
+    """The one quantisation that ``text`` names as a whole. Raises :class:`QuestionError`."""
+    named = quantisation_named(text)
+    found = one_quantisation({named}) if named else None
+    if found is None:
+        known = ", ".join(words_data()["quantisation"])
+        raise QuestionError(f"unknown quantisation {squeeze(text)!r}; expected one of {known}")
+    return found
 
 
 @cache
@@ -82,3 +97,14 @@ def one_quantisation(named: set[str]) -> str | None:
         both = " and ".join(sorted(exact))
         raise QuestionError(f"{both} cannot both be the quantisation of one model; name one")
     return next(iter(exact), None)
+
+
+def is_engine(package: str) -> bool:
+    """Whether a distribution is an engine that can be investigated."""
+    return bool(words_data()["package"].get(package, {}).get("engine"))
+
+
+def one_engine(packages: Iterable[str]) -> str | None:
+    """The only engine among packages, None where there is none or more than one."""
+    found = [name for name in dict.fromkeys(packages) if is_engine(name)]
+    return found[0] if len(found) == 1 else None

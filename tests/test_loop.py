@@ -72,11 +72,15 @@ def test_an_investigation_answers_from_its_own_events(home: Home, engine: Path) 
     found = concluded.answer.recommendation
     assert found is not None
     assert not found.tested
-    # The default of fp4_gemm leads to birch; the default of moe_runner is undecided, so the first candidate.
+    # The default of fp4_gemm leads to birch; the default of moe_runner is undecided, so the first candidate;
+    # attention has no default, so the engine decides.
     assert found.command == (
         "python -m sglang.launch_server --model-path MODEL_PATH --fp4-gemm-backend birch "
-        "--moe-runner-backend birch --attention-backend elm"
+        "--moe-runner-backend birch"
     )
+    assert any(note.startswith("attention: left to the engine") for note in found.ranked_by)
+    assert "attention: elm" in found.alternatives
+    assert "attention left to the engine" in concluded.summary
     (understood,) = bodies(home, Understood)
     assert understood.packages == {"sglang": "9.9.0"}
     assert understood.target.model_classes == ("Qwen3_5ForConditionalGeneration",)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from agent.layout import command_lines, plain
 from agent.markdown import markdown
 from agent.recommend import PLACEHOLDER, choose, command, recommend
-from agent.report import HEIGHT, MOST_ROWS, command_lines, matter, plain, screen
+from agent.report import HEIGHT, MOST_ROWS, matter, screen
 from agent.text import safe, shorten
 from memory.vocabulary import (
     Answer,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +19,12 @@ from agent.cli.common import (
     requirements_of,
     scenario_of,
     scenario_option,
+    the_home,
     width,
 )
-from memory.home import Home
+
+if TYPE_CHECKING:
+    from memory.vocabulary import Row
 
 
 @click.command()
@@ -54,17 +58,19 @@ def backends(
       agent backends -e sglang-0.5.9 --arch "RTX 5090" --json
     """
     progress("looking up the environment")
-    from agent.cli.matrix import architectures, options_of, traces
-    from agent.question import DEFAULT_ENGINE
+    from agent.cli.matrix import architectures, engine_of, options_of, traces
+    from agent.words import known_quantisation
     from memory.architecture import parse_architecture
 
-    home = Home.default()
+    home = the_home()
     facts = scenario_of(scenario)
+    scheme = known_quantisation(quantisation) if quantisation is not None else None
     wanted = architectures(home, archs)
     found = environment_of(
         home, environment, requirements_of(packages, positional), parse_architecture(wanted[0]), engine
     )
-    chosen = options_of(found, engine or DEFAULT_ENGINE, components, quantisation)
+    named = engine_of(found, engine)
+    chosen = options_of(found, named, components, scheme)
     cells = [
         (option.component, value.value, arch)
         for option in chosen
@@ -72,22 +78,26 @@ def backends(
         for arch in wanted
     ]
     progress(f"following {len(cells)} backends through the source")
-    rows = [
-        trace.row
-        for trace in traces(
-            home, found, engine or DEFAULT_ENGINE, cells, quantisation=quantisation, scenario=facts
-        )
-    ]
+    traced = traces(home, found, named, cells, quantisation=scheme, scenario=facts)
+    rows = [trace.row for trace in traced]
     if as_json:
         emit({"backends": [row.model_dump(mode="json") for row in rows]})
     else:
-        _draw(rows, wanted, found.packages, everything)
+        why = {id(trace.row): trace.notes[0] for trace in traced if trace.notes}
+        _draw(rows, wanted, found.packages, everything, why)
     return 0
 
 
-def _draw(rows: Sequence, archs: Sequence[str], packages: dict[str, str], everything: bool) -> None:  # type: ignore[type-arg]
-    from agent.reasons import NAMES, deciding, reason
-    from agent.report import STYLES, Line, path_of
+def _draw(
+    rows: Sequence[Row],
+    archs: Sequence[str],
+    packages: dict[str, str],
+    everything: bool,
+    why: Mapping[int, str],
+) -> None:
+    from agent.layout import Line, path_of
+    from agent.reasons import NAMES, deciding, reason, where
+    from agent.report import STYLES
     from agent.text import shorten, squeeze
     from memory.vocabulary import Verdict
 
@@ -112,9 +122,9 @@ def _draw(rows: Sequence, archs: Sequence[str], packages: dict[str, str], everyt
         if len(archs) == 1 and room > 12:
             place = deciding(mine[0])
             if mine[0].verdict is Verdict.BLOCKED and place is not None:
-                line.append((path_of(place, room), ""))
+                line.append((path_of(where(place), room), ""))
             else:
-                line.append((shorten(reason(mine[0]), room), ""))
+                line.append((shorten(reason(mine[0], why=why.get(id(mine[0]))), room), ""))
         lines.append(line)
     if hidden:
         number = hidden[Verdict.NOT_APPLICABLE]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,10 +18,11 @@ from agent.text import safe
 from memory.home import Home
 
 if TYPE_CHECKING:
-    from agent.report import Line
+    from agent.layout import Line
     from memory.architecture import Architecture
     from tools.environment.model import Environment
 
+_SETTING = re.compile(r"([A-Za-z]\w*\.)?[A-Za-z_]\w*")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -42,8 +45,18 @@ class Context:
 
 
 def progress(text: str) -> None:
-    """What is going on, on stderr."""
-    click.echo(f"· {safe(text)}", err=True)
+    """What is going on, on stderr. Never a reason to stop: nobody may be reading it."""
+    with suppress(OSError, ValueError):
+        click.echo(f"· {safe(text)}", err=True)
+
+
+def the_home() -> Home:
+    """Where things are kept. Raises :class:`CommandError` if that cannot even be a folder."""
+    home = Home.default()
+    there = next((path for path in (home.root, *home.root.parents) if path.exists()), home.root)
+    if there.exists() and not there.is_dir():
+        raise CommandError(f"{there} is no folder; set ASSAY_HOME to a folder that can be written", 3)
+    return home
 
 
 def package_options(function: Function) -> Function:
@@ -86,7 +99,7 @@ def scenario_of(given: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in given:
         key, equals, value = one.partition("=")
-        if not equals or not key.strip() or not value.strip():
+        if not equals or not _SETTING.fullmatch(key.strip()) or not value.strip():
             raise CommandError(
                 f"--scenario {one!r} is not [COMPONENT.]KEY=VALUE, e.g. attention.kv_cache_dtype=fp8_e4m3"
             )
@@ -102,6 +115,16 @@ def requirements_of(packages: Sequence[str], positional: Sequence[str] = ()) -> 
     return list(dict.fromkeys([*packages, *positional]))
 
 
+def one_source(environment: str | None, requirements: Sequence[str]) -> None:
+    """Raises :class:`CommandError` unless what is read is named in one way."""
+    if environment is not None and requirements:
+        raise CommandError("give packages (-p) or an environment (-e), not both")
+    if environment is not None and not environment.strip():
+        raise CommandError(
+            "-e/--environment is empty; expected a name (see agent environment list) or a folder"
+        )
+
+
 def environment_of(
     home: Home,
     environment: str | None,
@@ -113,8 +136,7 @@ def environment_of(
     if environment is not None:
         from tools.environment.store import open_environment
 
-        if requirements:
-            raise CommandError("give packages (-p) or an environment (-e), not both")
+        one_source(environment, requirements)
         return open_environment(home, environment)
     from tools.engines.adapter import engine as profile
     from tools.environment.create import create_environment
@@ -130,8 +152,8 @@ def emit(document: Any) -> None:
 
 
 def width() -> int:
-    """Columns to draw in: the terminal's, at least 80; 80 where there is none."""
-    return max(80, min(shutil.get_terminal_size((80, 24)).columns, 120)) if sys.stdout.isatty() else 80
+    """Columns to draw in: the terminal's, from 40 to 120; 80 where there is none."""
+    return max(40, min(shutil.get_terminal_size((80, 24)).columns, 120)) if sys.stdout.isatty() else 80
 
 
 def draw(lines: Sequence[Line]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
-from agent.cli.common import emit, json_option, progress, requirements_of, table
+from agent.cli.common import emit, json_option, progress, requirements_of, table, the_home
 from agent.text import squeeze
-from memory.home import Home
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def environment() -> None:
     """The packages that are investigated.
 
@@ -50,7 +49,7 @@ def create(
     from tools.environment.create import create_environment
 
     made = create_environment(
-        Home.default().prepare(),
+        the_home().prepare(),
         requirements_of(packages, positional),
         parse_architecture(arch) if arch else None,
         progress,
@@ -75,7 +74,7 @@ def list_(as_json: bool) -> None:
     """
     from tools.environment.store import list_environments
 
-    found = list_environments(Home.default())
+    found = list_environments(the_home())
     if as_json:
         emit({"environments": [one.model_dump(mode="json") for one in found]})
         return
@@ -99,7 +98,7 @@ def show(name: str, as_json: bool) -> None:
     from tools.environment.pins import pin_warnings
     from tools.environment.store import open_environment
 
-    found = open_environment(Home.default(), name)
+    found = open_environment(the_home(), name)
     if as_json:
         emit(found.model_dump(mode="json"))
         return

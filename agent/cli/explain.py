@@ -19,6 +19,7 @@ from agent.cli.common import (
     requirements_of,
     scenario_of,
     scenario_option,
+    the_home,
 )
 from memory.home import Home
 
@@ -96,21 +97,22 @@ def explain(
       agent explain attention triton --arch h200 --json
     """
     progress("looking up the environment")
-    from agent.cli.matrix import architectures, model_classes, options_of, traces
-    from agent.question import DEFAULT_ENGINE
+    from agent.cli.matrix import architectures, engine_of, model_classes, options_of, traces
+    from agent.words import known_quantisation
     from memory.architecture import parse_architecture
 
-    home = Home.default()
+    home = the_home()
     facts = scenario_of(scenario)
     requirements = requirements_of(packages, positional)
     earlier = _investigated(home, transcript) if transcript else Earlier()
-    named = engine or earlier.engine or DEFAULT_ENGINE
-    quantisation = quantisation or earlier.quantisation
-    wanted = architectures(home, [one for one in (arch or earlier.arch,) if one])[0]
+    scheme = earlier.quantisation if quantisation is None else known_quantisation(quantisation)
+    wanted = architectures(home, [one for one in (arch, earlier.arch) if one is not None][:1])[0]
+    wanted_engine = engine or earlier.engine
     if environment is None and not requirements:
         environment = earlier.environment
     found = environment_of(home, environment, requirements, parse_architecture(wanted), engine)
-    option = options_of(found, named, [component], quantisation)[0]
+    named = engine_of(found, wanted_engine)
+    option = options_of(found, named, [component], scheme)[0]
     values = [value.value for value in option.values]
     if backend not in values:
         raise CommandError(f"{option.flag} does not accept {backend!r} here; it accepts {', '.join(values)}")
@@ -120,7 +122,7 @@ def explain(
         found,
         named,
         [(component, backend, wanted)],
-        quantisation=quantisation,
+        quantisation=scheme,
         scenario={**earlier.scenario, **facts},
         model_classes=model_classes(home, found, named, model) if model else earlier.model_classes,
     )[0]
@@ -132,9 +134,11 @@ def explain(
 
 
 def _draw(trace: Any, packages: dict[str, str]) -> None:
+    from agent.layout import Line
     from agent.reasons import NAMES, conditions, reason
-    from agent.report import STYLES, Line
+    from agent.report import STYLES
     from agent.text import safe, squeeze
+    from memory.vocabulary import Verdict
 
     row = trace.row
     under = ", ".join(f"{key}={value}" for key, value in trace.scenario.items())
@@ -142,7 +146,7 @@ def _draw(trace: Any, packages: dict[str, str]) -> None:
         [
             (f"{squeeze(row.component)} {squeeze(row.backend)} on {row.arch}: ", "bold"),
             (NAMES[row.verdict], STYLES[row.verdict]),
-            (f", {reason(row)}", ""),
+            (f", {reason(row, why=trace.notes[0] if trace.notes else None)}", ""),
         ],
         [(squeeze(", ".join(f"{name} {version}" for name, version in packages.items())), "dim")],
     ]
@@ -160,6 +164,8 @@ def _draw(trace: Any, packages: dict[str, str]) -> None:
         lines += [[(f"     {safe(text)}", "dim")] for text in hop.text.splitlines()]
     if row.conditions:
         lines += [[("", "")], [(f"depends on: {squeeze(conditions(row))}", "")]]
+    # Of a refusal the trace notes its words, of everything else what it could not follow.
+    label = "it says" if row.verdict is Verdict.BLOCKED else "not followed"
     for note in trace.notes:
-        lines.append([(f"not read: {squeeze(note)}", "dim")])
+        lines.append([(f"{label}: {squeeze(note)}", "dim")])
     draw(lines)

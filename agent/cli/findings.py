@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from agent.cli.common import emit, json_option, progress, table
+from agent.cli.common import emit, json_option, progress, table, the_home
 from agent.text import safe_block, shorten, squeeze
 from memory.home import Home
 from memory.views import Views
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def findings() -> None:
     """Read what is known.
 
@@ -45,7 +45,7 @@ def list_(
         from memory.architecture import parse_architecture
 
         arch = parse_architecture(arch).name
-    home = Home.default()
+    home = the_home()
     rows = _views(home).findings(
         statuses=() if everything else ("current",), component=component, backend=backend, arch=arch
     )
@@ -81,7 +81,7 @@ def show(finding: str, as_json: bool) -> None:
       agent findings show 3f9a1c
       agent findings show 3f9a1c --json
     """
-    views = _views(Home.default())
+    views = _views(the_home())
     row = views.finding(finding)
     evidence = views.evidence(row["id"])
     if as_json:

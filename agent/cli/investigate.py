@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from agent.cli.common import (
@@ -10,15 +12,16 @@ from agent.cli.common import (
     emit,
     engine_option,
     json_option,
+    one_source,
     package_options,
     progress,
     requirements_of,
     scenario_of,
     scenario_option,
     stopwatch,
+    the_home,
     width,
 )
-from memory.home import Home
 
 
 @click.command()
@@ -61,45 +64,57 @@ def investigate(
     from agent.question import NoArchitectureError, parse_question
     from agent.report import understood
 
-    home = Home.default()
+    home = the_home()
     requirements = requirements_of(packages, positional)
-    if environment is not None and requirements:
-        raise CommandError("give packages (-p) or an environment (-e), not both")
-    if not question.strip():
-        parse_question(question)
+    one_source(environment, requirements)
     facts = scenario_of(scenario)
+    understand = partial(parse_question, question, arch=arch, engine=engine, requirements=requirements)
     local: tuple[str, ...] = ()
     try:
-        target = parse_question(question, arch=arch, engine=engine)
+        target = understand()
     except NoArchitectureError:
         from agent.cli.common import local_archs
 
         local = local_archs(home)
-        target = parse_question(question, arch=arch, engine=engine, local_archs=local)
+        target = understand(local_archs=local)
+    if environment is not None:
+        from tools.environment.store import open_environment
+
+        # Which engine is meant may be for the environment to say.
+        target = understand(local_archs=local, installed=open_environment(home, environment).packages)
     progress(f"understood: {understood(target)}, engine {target.engine}")
     progress("driver: planner" + (" (no model is configured)" if driver == "auto" else ""))
 
+    from agent.cli.report import why_undecided
     from agent.report import screen
     from agent.session import start
+    from memory.artifacts import ArtifactError
+    from transcripts.chain import LogError
+    from transcripts.reader import transcript_path
 
-    concluded = start(
-        home.prepare(),
-        question,
-        options={
-            "requirements": requirements,
-            "environment": environment,
-            "arch": arch,
-            "engine": engine,
-            "scenario": facts,
-            "local_archs": list(local),
-        },
-        say=progress,
-    )
+    try:
+        concluded = start(
+            home.prepare(),
+            question,
+            options={
+                "requirements": requirements,
+                "environment": environment,
+                "arch": arch,
+                "engine": engine,
+                "scenario": facts,
+                "local_archs": list(local),
+            },
+            say=progress,
+        )
+    except (LogError, ArtifactError) as error:
+        # Nothing is wrong with what was asked: what was found can no longer be written down.
+        raise CommandError(str(error), 4) from error
     if concluded.answer is None:
         raise CommandError(concluded.summary, concluded.exit_code)
     progress(f"{concluded.exit_reason} after {took():.1f} s: {concluded.summary}")
     if as_json:
         emit(concluded.answer.model_dump(mode="json"))
     else:
-        draw(screen(concluded.answer, everything=everything, width=width()))
+        why = why_undecided(transcript_path(home, concluded.answer.transcript)) if everything else None
+        draw(screen(concluded.answer, everything=everything, width=width(), why=why))
     return concluded.exit_code

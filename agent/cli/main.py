@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 import click
+
+from agent.interrupts import Interrupts
 
 ERRORS = {
     ("tools.base", "ToolError"): 2,
@@ -104,9 +108,13 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
+    _streams()
     stdout = sys.stdout
     try:
-        code = cli.main(args=None if args is None else list(args), prog_name="agent", standalone_mode=False)
+        with Interrupts():
+            code = cli.main(
+                args=None if args is None else list(args), prog_name="agent", standalone_mode=False
+            )
         sys.stdout.flush()
     except BrokenPipeError:
         return _unread()
@@ -127,24 +135,49 @@ def run(args: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _streams() -> None:
+    """Streams that can be written to, whatever was closed, and whatever characters the locale lacks."""
+    for name, mode in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            # Closed by the caller. The number must be taken, or the next file that is opened gets it.
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+            if stream.fileno() != mode:
+                os.dup2(stream.fileno(), mode)
+            setattr(sys, name, stream)
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
 def _unread() -> int:
     """The reader has seen enough. Nothing more can be written, not even by the interpreter at its end."""
+    _silence()
+    return 0
+
+
+def _silence() -> None:
     sys.stdout = sys.__stdout__
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 0
 
 
 def say(text: str) -> None:
     """One line on stderr."""
     from agent.text import squeeze
 
-    click.echo(f"agent: {squeeze(text)}", err=True)
+    # Whoever closed stderr does not want to know; what is said there changes no result.
+    with suppress(OSError, ValueError):
+        click.echo(f"agent: {squeeze(text)}", err=True)
 
 
 def _usage(error: click.ClickException) -> int:
     context = error.ctx if isinstance(error, click.UsageError) else None
+    message = error.format_message().rstrip(".")
+    if context is not None and isinstance(context.command, click.Group) and message == "Missing command":
+        message = (
+            f"{context.command_path} needs a command: {', '.join(context.command.list_commands(context))}"
+        )
     hint = f" (see {context.command_path} --help)" if context else ""
-    say(error.format_message().rstrip(".") + hint)
+    say(message + hint)
     return 2
 
 
@@ -155,6 +188,11 @@ def _explain(error: Exception) -> int:
             say(str(error))
             own = getattr(error, "exit_code", None)
             return own if isinstance(own, int) else 3 if getattr(error, "missing", False) else code
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        # What commands write themselves goes to stdout; files of the home have errors of their own.
+        _silence()
+        say(f"cannot write the result: {error.strerror}")
+        return 4
     say(f"unexpected error: {type(error).__name__}: {error}; set ASSAY_DEBUG=1 to see where")
     return 4
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from agent.cli.common import CommandError, draw, emit, json_option, width
+from agent.cli.common import CommandError, draw, emit, json_option, the_home, width
 from agent.cli.transcripts import find_transcript
-from memory.home import Home
 
 
 @click.command()
@@ -26,7 +25,7 @@ def report(transcript: str | None, last: bool, everything: bool, as_markdown: bo
       agent report 20260307-3f --all
       agent report --last --markdown > answer.md
     """
-    path = find_transcript(Home.default(), transcript, last=last)
+    path = find_transcript(the_home(), transcript, last=last)
     concluded = conclusion_of(path)
     answer = concluded.answer
     if answer is None:
@@ -36,11 +35,12 @@ def report(transcript: str | None, last: bool, everything: bool, as_markdown: bo
     elif as_markdown:
         from agent.markdown import markdown
 
-        click.echo(markdown(answer), nl=False)
+        click.echo(markdown(answer, why_undecided(path)), nl=False)
     else:
         from agent.report import screen
 
-        draw(screen(answer, everything=everything, width=width()))
+        why = why_undecided(path) if everything else None
+        draw(screen(answer, everything=everything, width=width(), why=why))
     return 0
 
 
@@ -55,3 +55,12 @@ def conclusion_of(path: Path):  # type: ignore[no-untyped-def]
             f"{path.stem} is not concluded yet; see what was done: agent transcripts show {path.stem}", 1
         )
     return events[-1].data
+
+
+def why_undecided(path: Path) -> dict[tuple[str, str], str]:
+    """Component and backend → why reading did not decide, from the hypotheses of a transcript."""
+    from agent.reasons import undecided
+    from transcripts.events import HypothesisChanged
+    from transcripts.log import read
+
+    return undecided(event.data for event in read(path) if isinstance(event.data, HypothesisChanged))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agent.cli.common import CommandError, emit, json_option, table
+from agent.cli.common import CommandError, emit, json_option, table, the_home
 from agent.text import shorten
 from memory.home import Home
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def transcripts() -> None:
     """Read what was done.
 
@@ -34,7 +36,7 @@ def list_(as_json: bool) -> None:
       agent transcripts list
       agent transcripts list --json
     """
-    rows = [_summary(path) for path in reversed(files(Home.default()))]
+    rows = [_summary(path) for path in reversed(files(the_home()))]
     if as_json:
         emit({"transcripts": rows})
         return
@@ -61,7 +63,7 @@ def show(transcript: str | None, last: bool, start: int, events: int | None, as_
     """
     from transcripts.reader import read_raw
 
-    path = find_transcript(Home.default(), transcript, last=last)
+    path = find_transcript(the_home(), transcript, last=last)
     found = read_raw(path, start=start, limit=events)
     if as_json:
         emit({"transcript": path.stem, "events": list(found)})
@@ -74,7 +76,13 @@ def files(home: Home) -> list[Path]:
     """All transcripts of a home, oldest first."""
     if not home.transcripts.is_dir():
         return []
-    return sorted(home.transcripts.glob("*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+    found = []
+    for path in home.transcripts.glob("*.jsonl"):
+        with suppress(OSError):  # a link that leads nowhere, or a file that was just moved away
+            state = path.stat()
+            if stat.S_ISREG(state.st_mode):
+                found.append((state.st_mtime_ns, path.name, path))
+    return [path for *_, path in sorted(found)]
 
 
 def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
@@ -85,11 +93,12 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
             raise CommandError("give a transcript or --last, not both")
         if not last:
             raise CommandError("which transcript? give an id (see agent transcripts list) or --last")
-        if not known:
+        newest = next((path for path in reversed(known) if _begins(path)), None)
+        if newest is None:
             raise CommandError(
                 'there are no transcripts yet; start with: agent investigate "qwen3.5 nvfp4 on sm120"'
             )
-        return known[-1]
+        return newest
     if "/" in name or name.endswith(".jsonl"):
         return Path(name)
     matches = [path for path in known if path.stem.startswith(name)] if name else []
@@ -101,6 +110,17 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
     if not matches:
         raise CommandError(f"no transcript {name!r}; see: agent transcripts list")
     return (exact or matches)[0]
+
+
+def _begins(path: Path) -> bool:
+    """Whether a file begins as a transcript does: what else lies there is no investigation."""
+    from transcripts.chain import LogError
+    from transcripts.reader import read_raw
+
+    try:
+        return next(iter(read_raw(path, limit=1)), None) is not None
+    except LogError:
+        return False
 
 
 def _summary(path: Path) -> dict[str, Any]:

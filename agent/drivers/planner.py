@@ -17,6 +17,7 @@ from agent.loop import Call, Decision
 from agent.question import QuestionError, parse_question
 from agent.relevance import relevant
 from agent.rungs import Rung, ladder
+from agent.scenario import keys, not_declared, search_for, wrong_component
 from memory.clock import hypothesis_id
 from memory.vocabulary import Claim, Finding, HypothesisState, Level, Target, Verdict
 from tools.engines.adapter import engines
@@ -161,6 +162,10 @@ def _inspect(board: Board, opened: Opened) -> list[Call]:
                 why="the classes that the installed version registers for the model",
             )
         )
+    calls += [
+        Call("search_source", search_for(key, name, target.engine), why=f"whether {key} is an option at all")
+        for key in keys(opened.options.get("scenario", {}))
+    ]
     return calls
 
 
@@ -171,6 +176,8 @@ def _target(board: Board, opened: Opened) -> Target:
         opened.question,
         arch=options.get("arch"),
         engine=options.get("engine"),
+        requirements=options.get("requirements", ()),
+        installed=options.get("packages", ()),
         local_archs=options.get("local_archs", ()),
     )
     made = board.output_of("create_environment")
@@ -200,10 +207,31 @@ def _failure(board: Board) -> Concluded | None:
         if results and results[-1][1].status != "ok":
             called, returned = results[-1]
             return _ended(called, returned)
+    traces = board.results("trace_viability")
+    if traces and all(returned.status != "ok" for _, returned in traces):
+        return _ended(*traces[0])
+    if board.opened is None:
+        return None
     try:
-        _target(board, board.opened) if board.opened else None
+        wrong = _wrong_scenario(board, board.opened, _target(board, board.opened))
     except QuestionError as error:
-        return Concluded(exit_reason="failed", exit_code=2, summary=str(error))
+        wrong = str(error)
+    return None if wrong is None else Concluded(exit_reason="failed", exit_code=2, summary=wrong)
+
+
+def _wrong_scenario(board: Board, opened: Opened, target: Target) -> str | None:
+    """What is wrong with the facts that were given, once the engine's options are known."""
+    scenario = opened.options.get("scenario", {})
+    listed = board.output_of("list_backends")
+    if not scenario or listed is None:
+        return None
+    if wrong := wrong_component(scenario, target.engine, listed["components"]):
+        return wrong
+    asked = [returned for _, returned in board.results("search_source") if returned.status == "ok"]
+    for key, returned in zip(keys(scenario), asked, strict=False):
+        found = board.output(returned.call)
+        if isinstance(found, dict) and not found["count"]:
+            return not_declared(key, target.engine)
     return None
 
 

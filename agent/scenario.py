@@ -1,0 +1,60 @@
+"""Facts given with ``--scenario``: which component they reach, and whether the engine knows them at all.
+
+A fact that nothing reads would change no verdict, and whoever gave it would believe that it did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from tools.engines.adapter import engines
+
+OWN = frozenset({"quantisation", "quantization"})
+"""Facts of the scenario itself; every other key is an option of the engine, by its field."""
+
+
+def scenario_for(scenario: Mapping[str, str], component: str) -> dict[str, str]:
+    """The settings that reach ``component``: ``key`` reaches all, ``COMPONENT.key`` that one."""
+    mine: dict[str, str] = {}
+    for name, value in sorted(scenario.items(), key=lambda item: "." in item[0]):
+        owner, dot, key = name.partition(".")
+        if not dot:
+            mine[name] = value
+        elif owner == component:
+            mine[key] = value
+    return mine
+
+
+def keys(scenario: Iterable[str]) -> list[str]:
+    """The fields that a scenario sets, without their components, each once."""
+    found = (name.rpartition(".")[2] for name in scenario)
+    return [key for key in dict.fromkeys(found) if key not in OWN]
+
+
+def wrong_component(scenario: Iterable[str], engine: str, components: Iterable[str]) -> str | None:
+    """One line if a setting names a component that the engine does not have, else None."""
+    known = sorted(set(components))
+    for name in scenario:
+        owner, dot, _ = name.partition(".")
+        if dot and owner not in known:
+            near = get_close_matches(owner, known, 3) or known
+            return f"--scenario {name}: {engine} has no component {owner!r} here; it has {', '.join(near)}"
+    return None
+
+
+def search_for(key: str, environment: str, engine: str) -> dict[str, Any]:
+    """The input of ``search_source`` that finds where the engine declares an option's field ``key``."""
+    return {
+        "environment": environment,
+        "pattern": rf"^\s+{re.escape(key)}\s*:",
+        "path": engines()[engine].root,
+        "include": "*.py",
+        "limit": 1,
+    }
+
+
+def not_declared(key: str, engine: str) -> str:
+    return f"--scenario: {engine} has no option {key!r} here; give the field of one, e.g. kv_cache_dtype"
