@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,7 +78,9 @@ def declarations(modules: Modules, folder: Folder, files: list[str]) -> list[Dec
     flags: dict[str, str] = {}
     for holder in chosen:
         for item in holder.fields:
-            value = _default(item.default, item.scope, folder)
+            value = None
+            with suppress(RecursionError):
+                value = _default(item.default, item.scope, folder)
             if item.name not in defaults or defaults[item.name] is None:
                 defaults[item.name] = value
     calls = [call for holder in chosen for call in holder.calls]
@@ -85,14 +88,14 @@ def declarations(modules: Modules, folder: Folder, files: list[str]) -> list[Dec
         # No class holds options: the parser is filled in plain functions.
         calls = loose
     for call, scope in calls:
-        declared = _from_call(call, scope, folder, defaults, flags)
-        if declared:
-            found.setdefault(declared.field, declared)
+        with suppress(RecursionError):  # an expression nested past all use is passed over
+            if declared := _from_call(call, scope, folder, defaults, flags):
+                found.setdefault(declared.field, declared)
     for holder in chosen:
         for item in holder.fields:
-            declared = _from_field(item, holder in described, folder, defaults, flags)
-            if declared:
-                found.setdefault(declared.field, declared)
+            with suppress(RecursionError):
+                if declared := _from_field(item, holder in described, folder, defaults, flags):
+                    found.setdefault(declared.field, declared)
     return sorted(found.values(), key=lambda d: d.field)
 
 
@@ -163,7 +166,7 @@ def _unquoted(annotation: ast.expr, at: ast.stmt) -> ast.expr:
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
             parsed = ast.parse(annotation.value.strip(), mode="eval").body
-        except SyntaxError:
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return annotation
         for inner in ast.walk(parsed):
             if hasattr(inner, "lineno"):
