@@ -352,3 +352,41 @@ def test_what_no_file_system_takes_is_one_clear_line(home: Home, given: str) -> 
         open_environment(home, given)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("where", ["loose", "packed", "worktree"])
+def test_a_commit_shows_wherever_git_keeps_it(home: Home, tmp_path: Path, where: str) -> None:
+    package = tmp_path / "repo" / "sglang"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    git = tmp_path / "repo" / ".git"
+    if where == "worktree":
+        git.write_text("gitdir: ../main/.git/worktrees/repo\n")
+        git = tmp_path / "main" / ".git" / "worktrees" / "repo"
+    git.mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    common = git
+    if where == "worktree":
+        (git / "commondir").write_text("../..\n")
+        common = tmp_path / "main" / ".git"
+    found = set()
+    for commit in ("1" * 40, "2" * 40):
+        if where == "loose":
+            (common / "refs" / "heads").mkdir(parents=True, exist_ok=True)
+            (common / "refs" / "heads" / "main").write_text(commit + "\n")
+        else:
+            (common / "packed-refs").write_text(
+                f"# pack-refs\n{'3' * 40} refs/heads/x\n{commit} refs/heads/main\n"
+            )
+        found.add(open_environment(home, str(tmp_path / "repo")).fingerprint)
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "project", ["project = 3\n", "[project]\nname = 'a b\\n'\nversion = 7\n", "a = " + "[" * 5000, "\xff = ["]
+)
+def test_a_project_file_that_says_nothing_stops_nothing(home: Home, tmp_path: Path, project: str) -> None:
+    (tmp_path / "sglang").mkdir()
+    (tmp_path / "sglang" / "__init__.py").write_text('__version__ = "1.0\n"\n')
+    (tmp_path / "pyproject.toml").write_text(project)
+    assert open_environment(home, str(tmp_path)).packages == {"sglang": "unknown"}

@@ -17,9 +17,12 @@ from memory.canonical import sha256_of
 from memory.names import distribution
 from tools.base import ToolError
 from tools.environment.model import Environment
-from tools.source.tree import SourceTree, decode
+from tools.source.tree import SourceTree, read_head
 
-_VERSION = re.compile(r"""^_?_?version_?_?\s*(?::\s*str\s*)?=\s*['"]([^'"]+)['"]""", re.MULTILINE)
+_VERSION = re.compile(r"""^_?_?version_?_?[ \t]*(?::[ \t]*str[ \t]*)?=[ \t]*['"]([^'"\s]{1,100})['"]""", re.M)
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,100}[A-Za-z0-9])?")
+_HEAD = 1 << 20
+"""Bytes that are read of a file which says what a folder is."""
 _NESTED = ("python", "src")
 """Where repositories keep their packages when not at the top."""
 _SKIPPED = {"__pycache__", "tests", "test", "docs", "benchmark", "benchmarks", "examples", "node_modules"}
@@ -107,40 +110,53 @@ def _checked_out(root: Path) -> dict[str, str]:
 
 
 def _project(root: Path) -> dict[str, str]:
+    """``name`` and ``version`` that a ``pyproject.toml`` states as such."""
     for folder in (root, root.parent):
-        file = folder / "pyproject.toml"
-        if file.is_file():
+        if text := read_head(folder / "pyproject.toml", _HEAD):
             try:
-                table = tomllib.loads(decode(file.read_bytes())).get("project", {})
-            except tomllib.TOMLDecodeError:
+                table = tomllib.loads(text).get("project")
+            except (tomllib.TOMLDecodeError, RecursionError):
                 return {}
-            return {key: value for key, value in table.items() if isinstance(value, str)}
+            stated = table if isinstance(table, dict) else {}
+            shapes = {"name": _NAME, "version": re.compile(r"\S{1,100}")}
+            return {
+                key: stated[key]
+                for key, shape in shapes.items()
+                if isinstance(stated.get(key), str) and shape.fullmatch(stated[key])
+            }
     return {}
 
 
 def _declared_version(package: Path) -> str | None:
     for name in ("version.py", "_version.py", "_build_meta.py", "__init__.py"):
-        file = package / name
-        if file.is_file() and (match := _VERSION.search(decode(file.read_bytes()[:65536]))):
+        if match := _VERSION.search(read_head(package / name, 1 << 16)):
             return match.group(1)
     return None
 
 
 def _commit(root: Path) -> str:
-    """The commit a checkout is at, read without running git; empty where it is none."""
+    """The commit a checkout is at, read without running git; empty where it is none.
+
+    Where that cannot be told, the name of the branch: an edit of a file still shows in the signature.
+    """
     for folder in (root, *root.parents):
         git = folder / ".git"
         if git.is_file():  # a worktree or a submodule points elsewhere
-            git = folder / decode(git.read_bytes()).removeprefix("gitdir:").strip()
-        if not (git / "HEAD").is_file():
+            git = folder / read_head(git, _HEAD).removeprefix("gitdir:").strip()
+        head = read_head(git / "HEAD", _HEAD).strip()
+        if not head:
             continue
-        head = decode((git / "HEAD").read_bytes()).strip()
         if not head.startswith("ref:"):
             return head
         reference = head.removeprefix("ref:").strip()
-        if (git / reference).is_file():
-            return decode((git / reference).read_bytes()).strip()
-        return reference
+        # The branches of a worktree are those of the repository that it belongs to.
+        common = git / (read_head(git / "commondir", _HEAD).strip() or ".")
+        if commit := read_head(common / reference, _HEAD).strip():
+            return commit
+        packed = re.search(
+            rf"^([0-9a-f]{{40,64}}) {re.escape(reference)}$", read_head(common / "packed-refs"), re.M
+        )
+        return packed.group(1) if packed else reference
     return ""
 
 
@@ -169,7 +185,7 @@ def _built_for(root: Path) -> tuple[str, str]:
     python = named.group(1) if named else "unknown"
     platform = "unknown"
     for wheel in sorted(root.glob("*.dist-info/WHEEL")):
-        for tag in re.findall(r"^Tag:\s*(\S+)-(\S+)-(\S+)\s*$", decode(wheel.read_bytes()), re.MULTILINE):
+        for tag in re.findall(r"^Tag: *([^\s-]+)-([^\s-]+)-([^\s-]+) *$", read_head(wheel, _HEAD), re.M):
             if tag[2] != "any" and platform == "unknown":
                 platform = tag[2]
             if python == "unknown" and (match := re.fullmatch(r"cp3(\d+)", tag[0])) and tag[1] == tag[0]:
