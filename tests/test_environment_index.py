@@ -13,8 +13,10 @@ from memory.architecture import parse_architecture
 from memory.home import Home
 from tools.base import ToolError
 from tools.environment.create import create_environment
+from tools.environment.model import DEFAULT_PLATFORM
 from tools.environment.staging import PARTIAL
 from tools.environment.store import list_environments
+from tools.environment.uv import Uv
 
 
 class Index:
@@ -161,3 +163,18 @@ def test_a_home_inside_a_project_does_not_follow_that_projects_settings(
     (tmp_path / "pyproject.toml").write_text("nor is this")
     made = create_environment(Home(tmp_path / "inside"), ["sglang==0.5.9"], with_pins=False)
     assert made.packages == {"sglang": "0.5.9"}
+
+
+def test_what_uv_says_is_told_without_passwords_and_with_what_to_do(tmp_path: Path) -> None:
+    uv = Uv.find(tmp_path, lambda _: None)
+    untrusted = (
+        "error: Failed to fetch: https://host/simple/sglang/\n"
+        "  cause: client error (Connect)\n  cause: invalid peer certificate: UnknownIssuer\n"
+    )
+    told = uv._explain(untrusted, ["sglang"], DEFAULT_PLATFORM)
+    assert told.missing
+    assert "SSL_CERT_FILE" in str(told)
+    odd = "error: something new at https://me:secret@host/simple and http://token@host"
+    assert str(uv._explain(odd, ["sglang"], DEFAULT_PLATFORM)) == (
+        "uv could not provide sglang: something new at https://…@host/simple and http://…@host"
+    )

@@ -198,6 +198,12 @@ class Uv:
             return ToolError(
                 f"no space left while fetching {asked}; free some, or set ASSAY_HOME", missing=True
             )
+        if "invalid peer certificate" in flat.lower():
+            return ToolError(
+                f"the package index for {asked} shows a certificate that uv does not trust; "
+                "set SSL_CERT_FILE to your network's, or UV_SYSTEM_CERTS=1 to use the system's",
+                missing=True,
+            )
         if any(sign in flat.lower() for sign in _UNREACHABLE):
             return ToolError(
                 f"cannot reach the package index for {asked}; check the network and uv's settings "
