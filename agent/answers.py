@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Sequence
 
 from agent.reasons import NAMES
-from agent.recommend import choose, recommend
+from agent.recommend import LEFT, choose, recommend
 from memory.vocabulary import (
     Answer,
+    Because,
     EnvironmentSummary,
     Finding,
     Level,
@@ -69,7 +70,7 @@ def conclusion(
             answer=answer,
         )
     found = ", ".join(
-        f"{choice.option.component} {'left to the engine' if choice.left_to_engine else choice.row.backend}"
+        f"{choice.option.component} {LEFT if choice.left_to_engine else choice.row.backend}"
         for choice in choices
     )
     return Concluded(
@@ -87,6 +88,12 @@ def _every_way_is_closed(rows: Sequence[Row]) -> bool:
     return Verdict.BLOCKED in verdicts and verdicts <= {Verdict.BLOCKED, Verdict.NOT_APPLICABLE}
 
 
+def _worth_explaining(row: Row) -> int:
+    """First what the first gate lets through and the GPU is refused for further down."""
+    passes = row.first_gate is not None and row.first_gate.verdict is Verdict.NO_STATIC_OBSTACLE
+    return 2 - passes - (passes and row.because is Because.ARCHITECTURE)
+
+
 def _not_run(
     understood: Understood,
     recommendation: Recommendation | None,
@@ -99,8 +106,7 @@ def _not_run(
     if undecided:
         steps.append(NotRun(level=Level.STATIC, what=f"undecided by reading: {', '.join(undecided)}"))
     refused = [row for row in rows if row.verdict is Verdict.BLOCKED]
-    surprising = [row for row in refused if row.first_gate and row.first_gate.verdict is not row.verdict]
-    for row in (surprising or refused)[:1]:
+    for row in sorted(refused, key=_worth_explaining)[:1]:
         explain = ["agent", "explain", row.component, row.backend, "--transcript", transcript]
         steps.append(
             NotRun(

@@ -20,6 +20,9 @@ from tools.engines.options import Option
 PLACEHOLDER = "MODEL_PATH"
 """Stands for the model where the person gave no path or repository: never invented."""
 
+LEFT = "left to the engine"
+"""What is said of a component for which no flag is given."""
+
 _DEMOTING = {Outcome.NAN, Outcome.WRONG, Outcome.CRASHED, Outcome.HUNG, Outcome.STRESS_FAILED}
 
 
@@ -121,7 +124,7 @@ def recommend(
 def _note(choice: Choice) -> str:
     name = choice.option.component
     if choice.left_to_engine:
-        return f"{name}: left to the engine; {choice.option.flag} has no default, it decides by itself"
+        return f"{name}: {LEFT}; {choice.option.flag} has no default, it decides by itself"
     return f"{name}: {choice.row.backend}, {choice.why}"
 
 

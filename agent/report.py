@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from agent.layout import WIDTH, Line, command_lines, path_of, wrap
+from agent.ranking import component_at, components, is_recommended, matter, rank, surprising
 from agent.reasons import NAMES, conditions, deciding, first_line, reason, where
+from agent.recommend import LEFT
 from agent.text import shorten, squeeze
-from memory.vocabulary import Answer, Because, Level, NotRun, Row, Target, Verdict
+from memory.vocabulary import Answer, Level, NotRun, Row, Target, Verdict
 
 HEIGHT = 24
 MOST_ROWS = 8
@@ -47,7 +49,8 @@ def screen(
         rows = _everything(answer, width, why or {})
     else:
         # The last line stays free for the prompt.
-        rows = _chosen_rows(answer, width, height - 1 - len(head) - len(tail))
+        room = max(height - 1 - len(head) - len(tail), 0)
+        rows = _chosen_rows(answer, width, room)[:room]
     return [*head, *rows, *tail]
 
 
@@ -68,68 +71,6 @@ def packages(answer: Answer) -> str:
     return ", ".join(squeeze(f"{name} {answer.environment.packages[name]}") for name in names)
 
 
-def surprising(row: Row) -> bool:
-    """The first gate lets it through and a deeper one does not: what a person would try and must not."""
-    return (
-        row.verdict is Verdict.BLOCKED
-        and row.first_gate is not None
-        and row.first_gate.verdict is not row.verdict
-    )
-
-
-def is_recommended(answer: Answer, row: Row) -> bool:
-    if answer.recommendation is None:
-        return False
-    return any(
-        note.startswith(f"{row.component}: {row.backend},") for note in answer.recommendation.ranked_by
-    )
-
-
-def matter(answer: Answer) -> list[list[Row]]:
-    """The rows that matter, most important first; components take turns. Backends of which the same lines
-    say the same stand together.
-
-    First the candidates chosen; then what a person would try and must not: the first gate lets it through
-    and the GPU is refused deeper down, or another option; then the other candidates; then what is left.
-    """
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in answer.backends:
-        rank = _rank(answer, row)
-        if rank is not None:
-            groups.setdefault((rank, *_says(row), row.backend if rank == 0 else ""), []).append(row)
-    # Of many refusals of one kind the one that stops most backends comes first, the rest with the refused.
-    turn: Counter[tuple[int, str]] = Counter()
-    ranked = []
-    for group in sorted(groups.values(), key=lambda group: -len(group) if surprising(group[0]) else 0):
-        rank = _rank(answer, group[0]) or 0
-        turn[rank, group[0].component] += 1
-        if rank == _OPTION_TRAP and turn[rank, group[0].component] > 1:
-            rank = _REFUSED
-        ranked.append((rank, turn[rank, group[0].component], _component_at(answer, group[0]), group))
-    ranked.sort(key=lambda item: item[:3])
-    return [group for *_, group in ranked]
-
-
-def _says(row: Row) -> tuple[object, ...]:
-    lines = tuple((one.file, one.line) for one in row.evidence)
-    facts = tuple((one.fact, one.op, repr(one.value)) for one in row.conditions)
-    return row.component, row.verdict, row.because, row.runs_instead, facts, lines
-
-
-_OPTION_TRAP, _CANDIDATE, _REFUSED = 2, 3, 6
-
-
-def _rank(answer: Answer, row: Row) -> int | None:
-    if is_recommended(answer, row):
-        return 0
-    if surprising(row):
-        return 1 if row.because is Because.ARCHITECTURE else _OPTION_TRAP
-    if row.verdict is Verdict.NO_STATIC_OBSTACLE:
-        # One that only leads to another is not a choice of its own.
-        return _CANDIDATE if row.runs_instead is None else _CANDIDATE + 1
-    return {Verdict.REROUTED: 5, Verdict.BLOCKED: _REFUSED}.get(row.verdict)
-
-
 def _head(answer: Answer, width: int, everything: bool) -> list[Line]:
     lines: list[Line] = [[(text, "bold")] for text in wrap(understood(answer.target), width, 2)]
     lines += [[(text, "")] for text in wrap(packages(answer), width, 2)]
@@ -141,47 +82,57 @@ def _head(answer: Answer, width: int, everything: bool) -> list[Line]:
 
 def _chosen_rows(answer: Answer, width: int, room: int) -> list[Line]:
     """As many of the rows that matter as ``room`` lines take, and the counts of the rest."""
+    groups = matter(answer)[:MOST_ROWS]
+    columns = _columns(groups)
     shown: list[list[Row]] = []
-    counts = _counts(answer, [])
-    for group in matter(answer)[:MOST_ROWS]:
+    counts = _counts(answer, [], width)
+    for group in groups:
         more = [*shown, group]
-        counts_now = _counts(answer, [row for one in more for row in one])
-        if sum(len(_row(answer, one, width)) for one in more) + len(counts_now) > room:
+        counts_now = _counts(answer, [row for one in more for row in one], width)
+        if sum(len(_row(answer, one, columns, width)) for one in more) + len(counts_now) > room:
             continue
         shown, counts = more, counts_now
-    shown.sort(key=lambda group: (_component_at(answer, group[0]), _rank(answer, group[0]) or 0))
-    lines = [line for group in shown for line in _row(answer, group, width)]
-    return lines + [[(shorten(text, width), "dim")] for text in counts]
+    shown.sort(key=lambda group: (component_at(answer, group[0]), rank(answer, group[0])))
+    lines = [line for group in shown for line in _row(answer, group, columns, width)]
+    return lines + [[(text, "dim")] for text in counts]
 
 
 def _everything(answer: Answer, width: int, why: Mapping[tuple[str, str], str]) -> list[Line]:
-    rows = sorted(
-        answer.backends,
-        key=lambda row: (_component_at(answer, row), 9 if (rank := _rank(answer, row)) is None else rank),
-    )
+    rows = sorted(answer.backends, key=lambda row: (component_at(answer, row), rank(answer, row)))
+    columns = _columns([[row] for row in rows])
     lines = [
-        line for row in rows for line in _row(answer, [row], width, why.get((row.component, row.backend)))
+        line
+        for row in rows
+        for line in _row(answer, [row], columns, width, why.get((row.component, row.backend)))
     ]
     more = wrap(f"Every line of evidence: agent report {answer.transcript} --markdown", width, 2)
     return [*lines, *([(text, "dim")] for text in more)]
 
 
-def _component_at(answer: Answer, row: Row) -> int:
-    return list(dict.fromkeys(one.component for one in answer.backends)).index(row.component)
+def _columns(groups: Sequence[Sequence[Row]]) -> tuple[int, int]:
+    """Columns for the names of components and of backends."""
+    components = max((len(squeeze(group[0].component)) for group in groups), default=0)
+    backends = max((len(squeeze(_label(group))) for group in groups), default=0)
+    return min(components, 16), min(max(backends, 22), 25)
 
 
-def _row(answer: Answer, group: Sequence[Row], width: int, why: str | None = None) -> list[Line]:
+def _label(group: Sequence[Row]) -> str:
+    """The backends that stand on one line, or the value that leads to the one chosen."""
+    leading = [one.backend for one in group if one.runs_instead == group[0].backend]
+    if leading:
+        return f"{', '.join(leading)} → {group[0].backend}"
+    return ", ".join(one.backend for one in group)
+
+
+def _row(
+    answer: Answer, group: Sequence[Row], columns: tuple[int, int], width: int, why: str | None = None
+) -> list[Line]:
     """One line with the verdict and why; a second where a condition or lines of source are to be read."""
-    row = group[0]
+    row, backends = group[0], _label(group)
     mark = {Verdict.NO_STATIC_OBSTACLE: "·", Verdict.BLOCKED: "✗", Verdict.REROUTED: "→"}.get(
         row.verdict, " "
     )
     mark = "▸" if is_recommended(answer, row) else mark
-    widths = [
-        max(len(squeeze(getattr(one, name))) for one in answer.backends) for name in ("component", "backend")
-    ]
-    columns = min(widths[0], 16), min(max(widths[1], 22), 24)
-    backends = ", ".join(one.backend for one in group)
     start = f"{mark} {squeeze(row.component):{columns[0]}} {shorten(backends, columns[1]):{columns[1]}} "
     verdict, style = NAMES[row.verdict], STYLES[row.verdict]
     place = deciding(row)
@@ -224,7 +175,7 @@ def _row(answer: Answer, group: Sequence[Row], width: int, why: str | None = Non
     return [*first, [("    ", ""), (at, "dim"), ("  ", ""), (shorten(below, room - 2 - len(at)), "")]]
 
 
-def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
+def _counts(answer: Answer, shown: Sequence[Row], width: int) -> list[str]:
     """The rows that are not shown, counted: elsewhere or not applicable, unknown, and the rest."""
     rest = [row for row in answer.backends if not any(row is one for one in shown)]
     by_verdict = Counter(row.verdict for row in rest)
@@ -237,8 +188,10 @@ def _counts(answer: Answer, shown: Sequence[Row]) -> list[str]:
     if number := sum(by_verdict[verdict] for verdict in _SAID):
         against = [f"{by_verdict[one]} {NAMES[one]}" for one in _SAID[1:] if by_verdict[one]]
         more = f"{number} more" + (f" ({', '.join(against)})" if against else "")
-    lines.append(f"{more}: agent report {answer.transcript} --all")
-    return lines
+    lines = [shorten(text, width) for text in lines]
+    command = f": agent report {answer.transcript} --all"
+    # The command is to be copied, so the words in front of it give way.
+    return [*lines, shorten(more, width - len(command)) + command if len(command) < width else command[2:]]
 
 
 def _named(answer: Answer, rest: Sequence[Row]) -> str:
@@ -257,8 +210,12 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
     most = 99 if everything else MOST_COMMAND
     found = answer.recommendation
     if found is not None:
-        trust = "Tested:" if found.tested else "Candidate, untested:"
-        lines.append([(trust, "bold green" if found.tested else "bold yellow")])
+        trust = "Tested" if found.tested else "Candidate, untested"
+        own = [name for name in components(answer) if f"{name}: {LEFT}" in "\n".join(found.ranked_by)]
+        said = shorten(f"({', '.join(own)}: {LEFT})", width - len(trust) - 2) if own else ""
+        lines.append(
+            [(trust, "bold green" if found.tested else "bold yellow"), (f" {said}:" if own else ":", "")]
+        )
         lines += _command(answer, found.command, width, most)
         if everything:
             lines += [[(text, "")] for note in found.ranked_by for text in wrap(f"because {note}", width, 9)]

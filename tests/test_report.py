@@ -11,7 +11,8 @@ import pytest
 from agent.layout import command_lines, plain
 from agent.markdown import markdown
 from agent.recommend import PLACEHOLDER, choose, command, recommend
-from agent.report import HEIGHT, MOST_ROWS, matter, screen
+from agent.ranking import matter
+from agent.report import HEIGHT, MOST_ROWS, screen
 from agent.text import safe, shorten
 from memory.vocabulary import (
     Answer,
