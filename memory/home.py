@@ -19,10 +19,16 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
+        """Where ``ASSAY_HOME`` says, else the platform's folder. Raises :class:`HomeError`."""
         named = os.environ.get("ASSAY_HOME")
-        return cls(
-            Path(named).expanduser().absolute() if named else Path(platformdirs.user_data_dir("assay"))
-        )
+        if not named:
+            return cls(Path(platformdirs.user_data_dir("assay")))
+        try:
+            return cls(Path(named).expanduser().absolute())
+        except (RuntimeError, OSError) as error:
+            raise HomeError(
+                f"ASSAY_HOME is {named!r} ({error}); set it to a folder that can be written"
+            ) from error
 
     @property
     def findings_db(self) -> Path:

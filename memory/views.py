@@ -7,6 +7,7 @@ Rows are mappings with the columns of the view; columns that hold JSON (``packag
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -126,7 +127,7 @@ class Views:
                     return []
                 connection.row_factory = sqlite3.Row
                 return [dict(row) for row in connection.execute(sql, tuple(values))]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             fix = "move it away: its rows are made again from the transcripts when it is next opened"
             raise StoreError(f"cannot read {self._path} ({error}); if it is damaged, {fix}") from error
 
@@ -135,14 +136,38 @@ _FINDING_FILTERS = ("component", "backend", "arch", "engine", "level", "verdict"
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    # In a folder that cannot be written there is no place for WAL's shared memory; nobody can be writing
-    # either, so the file may be read as it is.
-    if not os.access(path.parent, os.W_OK):
-        uri += "&immutable=1"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    connection = _opened(f"{path.absolute().as_uri()}?mode=ro")
+    if os.access(path.parent, os.W_OK) or _reads(connection):
+        return connection
+    # In a folder that cannot be written there may be no place for WAL's shared memory.
+    connection.close()
+    wal = path.with_name(f"{path.name}-wal")
+    if _size(wal) <= 0:
+        return _opened(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
+    # A writer was stopped, and what it wrote last is not in the file itself: read a copy with both.
+    import tempfile  # seldom needed, and not quick to import
+
+    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
+        for file in (path, wal):
+            shutil.copyfile(file, Path(folder) / file.name)
+        memory = _opened(":memory:")
+        with closing(_opened(str(Path(folder) / path.name))) as copy:
+            copy.backup(memory)
+    return memory
+
+
+def _opened(name: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(name, uri=name.startswith("file:"), isolation_level=None)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
     return connection
+
+
+def _reads(connection: sqlite3.Connection) -> bool:
+    try:
+        version_of(connection)
+    except sqlite3.OperationalError:
+        return False
+    return True
 
 
 def _size(path: Path) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +21,7 @@ from sqlmodel import SQLModel
 from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical, finding_id
 from memory.clock import FixedClock
-from memory.home import Home
+from memory.home import Home, HomeError
 from memory.migrations import NEWEST
 from memory.sentences import render
 from memory.store import Store, StoreError
@@ -290,7 +292,7 @@ def test_two_processes_fold_the_same_log(home: Home) -> None:
     script = """
 import sys
 from pathlib import Path
-from memory.home import Home
+from memory.home import Home, HomeError
 from memory.store import Store
 from transcripts.fold import fold
 home = Home(Path(sys.argv[1]))
@@ -385,7 +387,7 @@ def test_reading_imports_nothing_heavy(home: Home) -> None:
     script = """
 import sys
 from pathlib import Path
-from memory.home import Home
+from memory.home import Home, HomeError
 from memory.views import Views
 views = Views(Home(Path(sys.argv[1])))
 assert len(views.findings()) == 1 and len(views.investigations()) == 1 and views.behind() == []
@@ -600,3 +602,52 @@ def test_a_search_for_too_much_is_refused(home: Home) -> None:
     for text in ("sm120 " * 41, "x" * 2001):
         with pytest.raises(StoreError, match="too many to look for"):
             Views(home).findings(text=text)
+
+
+READ_AS_ANOTHER = """
+import os, sqlite3, sys, tempfile
+from pathlib import Path
+from memory.home import Home, HomeError
+from memory.views import Views
+if os.getuid() == 0:
+    os.setuid(65534)  # for root every folder can be written
+home = Home(Path(sys.argv[1]))
+assert not os.access(home.root, os.W_OK)
+print([row["id"] for row in Views(home).investigations()])
+"""
+
+
+@pytest.mark.parametrize("left", ["nothing", "a log of writes", "a log of writes and its memory"])
+def test_a_home_that_went_read_only_shows_all_that_was_written(left: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder) / "home").prepare()
+        for name in ("a", "b"):
+            write(home, name, [])
+        with Store(home) as store:
+            catch_up(store, home.transcripts)
+            if left != "nothing":  # as a writer that is killed leaves it
+                for file in home.root.glob("findings.db*"):
+                    shutil.copyfile(file, home.root / f"kept-{file.name}")
+        if left != "nothing":
+            for file in home.root.glob("kept-*"):
+                file.rename(home.root / file.name.removeprefix("kept-"))
+            assert home.findings_db.with_name("findings.db-wal").stat().st_size > 0
+        if left == "a log of writes":
+            home.findings_db.with_name("findings.db-shm").unlink()
+        for path in [Path(folder), home.root, *home.root.iterdir()]:
+            path.chmod(0o555)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", READ_AS_ANOTHER, str(home.root)],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        finally:
+            for path in [Path(folder), home.root, *home.root.iterdir()]:
+                path.chmod(0o755)
+        assert (done.stdout, done.stderr) == ("['b', 'a']\n", "")
+
+
+def test_a_home_of_nobody_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_HOME", "~nobody-of-that-name/assay")
+    with pytest.raises(HomeError, match="ASSAY_HOME is '~nobody-of-that-name/assay'.*set it to a folder"):
+        Home.default()
