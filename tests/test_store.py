@@ -649,5 +649,5 @@ def test_a_home_that_went_read_only_shows_all_that_was_written(left: str) -> Non
 
 def test_a_home_of_nobody_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_HOME", "~nobody-of-that-name/assay")
-    with pytest.raises(HomeError, match="ASSAY_HOME is '~nobody-of-that-name/assay'.*set it to a folder"):
+    with pytest.raises(HomeError, match=r"ASSAY_HOME is '~nobody-of-that-name/assay'.*set it to a folder"):
         Home.default()
