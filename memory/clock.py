@@ -49,7 +49,7 @@ class Ids:
     """Identifiers. With a seed the sequence is reproducible, without one it is random."""
 
     def __init__(self, seed: int | None = None) -> None:
-        self._random = None if seed is None else random.Random(seed)
+        self._random = None if seed is None else random.Random(seed)  # noqa: S311 - repeatable, not secret
 
     def hexadecimal(self, digits: int) -> str:
         """``digits`` hexadecimal digits."""
