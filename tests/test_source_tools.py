@@ -505,3 +505,19 @@ def test_patterns_and_files_made_to_be_slow_are_not(package: Path) -> None:
 )  # fmt: skip
 def test_only_what_may_define_a_name_is_parsed(line: str, defines: bool) -> None:
     assert may_define(f"{line}\n".encode(), b"beat") is defines
+
+
+def test_a_searcher_that_hangs_or_is_slow_on_each_part_is_stopped(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "slow"
+    program.write_text("#!/bin/sh\nsleep 0.3\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(_candidates, "WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(_candidates, "ARGUMENTS", 40)  # a command line for each file
+    monkeypatch.setattr(_candidates, "SECONDS", 0.8)
+    source = SourceTree(package)
+    started = time.monotonic()
+    with pytest.raises(ToolError, match="took more than"):
+        holding(source, list(walk(source)), "beat", which=lambda name: str(program))
+    assert time.monotonic() - started < 8

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tools.source.tree import SourceTree
 WORTH_A_PROCESS = 300
 """Files above which starting a program is cheaper than reading them here."""
 SECONDS = 30.0
+"""For all command lines of one search together."""
 ARGUMENTS = 100_000
 """Bytes of file names that go on one command line."""
 
@@ -107,6 +109,7 @@ def _ask(tree: SourceTree, command: list[str], files: list[str]) -> list[str] | 
     from tools.environment.child import allowed_environment, run_child
 
     environment = {**allowed_environment(os.environ), "LC_ALL": "C"}
+    until = time.monotonic() + SECONDS
     named: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="assay-search-") as scratch:
         output, errors = Path(scratch, "found"), Path(scratch, "errors")
@@ -118,7 +121,7 @@ def _ask(tree: SourceTree, command: list[str], files: list[str]) -> list[str] | 
                     folder=tree.root,
                     output=output,
                     errors=errors,
-                    seconds=SECONDS,
+                    seconds=max(0.0, until - time.monotonic()),
                 )
             except OSError:
                 return None
