@@ -81,8 +81,9 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make a new name in ``folder`` survive a loss of power, where the system can."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

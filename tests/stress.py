@@ -172,6 +172,32 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     return {"kills": count, "events": kept + 1, "cuts": cuts, "behind": behind}
 
 
+def births(home: Home, count: int, chance: random.Random) -> dict[str, int]:
+    """Kill what starts one transcript after the other: each is there with its first event or not."""
+
+    def start(say: Callable[[Any], None], prefix: int) -> None:
+        number = 0
+        while True:
+            name = f"t{prefix}-{number}"
+            Log.create(home.transcripts / f"{name}.jsonl", opened(name), SystemClock()).close()
+            number += 1
+            say(number)
+
+    for prefix in range(count):
+        child, reading = fork(lambda say, prefix=prefix: start(say, prefix))
+        select.select([reading], [], [], 10)
+        said = hear(reading, chance.random() / 100)
+        os.kill(child, signal.SIGKILL)
+        said += hear(reading)
+        os.close(reading)
+        assert ended(child) == -signal.SIGKILL
+        assert len(list(home.transcripts.glob(f"t{prefix}-*.jsonl"))) in {said[-1], said[-1] + 1}
+    logs = list(home.transcripts.glob("*.jsonl"))
+    for path in logs:
+        assert list(check_chain(path)) == []
+    return {"logs": len(logs)}
+
+
 def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     """Eight read while two write different transcripts; all of them open the same new home at once."""
 
@@ -209,7 +235,7 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    scenario = {"kills": kills, "crowd": crowd}[sys.argv[1]]
+    scenario = {"kills": kills, "births": births, "crowd": crowd}[sys.argv[1]]
     print(
         json.dumps(scenario(Home(Path(sys.argv[2])).prepare(), int(sys.argv[3]), random.Random(sys.argv[4])))
     )

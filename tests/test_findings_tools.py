@@ -535,7 +535,7 @@ def test_a_transcript_is_read_once_however_often_it_is_cited(
 ) -> None:
     ran(home)
     with Log.open(home.transcripts / "t1.jsonl", FixedClock()) as log:
-        for number in range(2000):
+        for number in range(700):
             log.append(Noted(text=f"note number {number}"))
         head = log.head
     cited = tuple(cite(head, f"note number {n}", event=n + 4) for n in range(600))

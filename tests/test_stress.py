@@ -45,6 +45,10 @@ def test_forty_kills_lose_nothing_and_rows_are_those_of_the_log(home: Home) -> N
     assert seen["behind"] > 0
 
 
+def test_a_transcript_is_born_with_its_first_event(home: Home) -> None:
+    assert run("births", home, 40 * TIMES, "births")["logs"] > 40
+
+
 def test_eight_read_while_two_write(home: Home) -> None:
     seen = run("crowd", home, 60 * TIMES, "crowd")
     assert seen["events"] == 2 * (60 * TIMES + 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -81,25 +82,30 @@ class Log:
 
     @classmethod
     def create(cls, path: Path, opened: Opened, clock: Clock) -> Log:
-        """Start a log with its first event. Raises :class:`LogError` if the file exists."""
+        """Start a log with its first event: the file is there with it, or not at all.
+
+        Raises :class:`LogError` if the file exists or cannot be written.
+        """
+        if path.exists():
+            raise LogError(f"transcript {path} exists already; choose another id")
         try:
-            if path.exists():
-                raise LogError(f"transcript {path} exists already; choose another id")
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".part")
         except OSError as error:
             raise LogError(f"cannot create transcript {path}: {error.strerror or error}") from error
+        part = Path(name)
         log = cls(path, handle, clock, 0, GENESIS)
         try:
+            fcntl.fcntl(handle, fcntl.F_SETFL, os.O_APPEND)
             _take(handle, path)
             log.append(opened)
+            _name(part, path)
             sync_folder(path.parent)
         except BaseException:
             log.close()
-            # Nothing was promised yet: an empty or torn file would only stand in the way.
-            with suppress(OSError):
-                path.unlink()
             raise
+        finally:
+            part.unlink(missing_ok=True)
         return log
 
     @classmethod
@@ -284,6 +290,23 @@ def _take(handle: int, path: Path) -> None:
                 f"transcript {path} is being written by another process; wait for it or stop it"
             ) from None
         raise LogError(f"cannot lock transcript {path}: {error.strerror or error}") from error
+
+
+def _name(part: Path, path: Path) -> None:
+    """Give a new log its name, unless another has it."""
+    try:
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if path.exists():
+                raise FileExistsError from None
+            part.rename(path)
+    except FileExistsError:
+        raise LogError(f"transcript {path} exists already; choose another id") from None
+    except OSError as error:
+        raise LogError(f"cannot create transcript {path}: {error.strerror or error}") from error
 
 
 def _first(error: ValidationError) -> str:
