@@ -30,7 +30,6 @@ GEMM = "minilib/gemm.py"
 BLOCKED = Verdict.BLOCKED
 PASSES = Verdict.NO_STATIC_OBSTACLE
 TWELVE = "get_device_capability()[0] == 12"
-FOLLOWED_WRONGLY = pytest.mark.xfail(reason="the interpreter believes what it must not", strict=False)
 
 
 @pytest.fixture
@@ -155,7 +154,6 @@ def test_a_recursion_ends(engine: Engine) -> None:
     assert trace.row.verdict is not BLOCKED
 
 
-@FOLLOWED_WRONGLY
 def test_a_loop_without_end_ends(engine: Engine) -> None:
     before_elm(engine, f"while True:\n    x = x + 1\nif {TWELVE}:\n    raise ValueError")
     trace = engine.trace("elm", "sm120")

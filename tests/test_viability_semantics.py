@@ -19,7 +19,6 @@ JIT = "minilib/jit.py"
 BLOCKED = Verdict.BLOCKED
 PASSES = Verdict.NO_STATIC_OBSTACLE
 DIRECT = forms("direct")
-FOLLOWED_WRONGLY = pytest.mark.xfail(reason="the interpreter believes what it must not", strict=False)
 
 
 @pytest.fixture
@@ -176,7 +175,6 @@ def test_a_package_for_other_hardware_is_another_vendors(engine: Engine) -> None
     assert (row.verdict, row.because) == (Verdict.NOT_APPLICABLE, Because.VENDOR)
 
 
-@FOLLOWED_WRONGLY
 def test_a_name_that_the_library_at_hand_lacks_is_a_dependency(engine: Engine) -> None:
     """The package is there in another version than the engine was written for."""
     before_elm(engine, "from minilib import mm_missing\nreturn mm_missing(x)")

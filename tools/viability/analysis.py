@@ -19,7 +19,7 @@ from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.values import Kind, Tainted, of
 from tools.viability.judge import judge
 from tools.viability.life import run_layer
-from tools.viability.profile import profile, scenarios
+from tools.viability.profile import libraries, profile, scenarios
 from tools.viability.runs import Run
 from tools.viability.settle import run_options
 from tools.viability.table import run_registered
@@ -61,7 +61,8 @@ class Analysis:
         own = data["components"].get(component)
         scheme = own or quantisation or "bf16"
         name = given.get("quantization") or self._engine_name(scheme)
-        scenario = {"quantisation": scheme, "quantization": name or "none"}
+        facts = libraries()["facts"]
+        scenario = {"quantisation": scheme, "quantization": name or "none", "cuda": str(facts["cuda"])}
         scenario.update({key: value for key, value in given.items() if key not in scenario})
         return scenario
 

@@ -9,6 +9,9 @@ from memory.vocabulary import Row
 from tools.viability.interpreter.values import Site
 from tools.viability.runs import Run
 
+AUTOMATIC = ("auto", "none", "default")
+"""Values that leave the choice to the engine; they may share their way with what they resolve to."""
+
 
 @dataclass(frozen=True)
 class Cell:

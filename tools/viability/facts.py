@@ -22,6 +22,7 @@ from tools.viability.interpreter.names import global_name
 from tools.viability.interpreter.records import Crossing, Frame
 from tools.viability.interpreter.values import (
     CLEAN,
+    NOT_NONE,
     RUNTIME,
     UNKNOWN,
     External,
@@ -37,6 +38,7 @@ from tools.viability.interpreter.values import (
     bare,
     of,
     strip,
+    taint,
 )
 from tools.viability.library import Library
 from tools.viability.profile import Profile, libraries
@@ -220,6 +222,9 @@ class Facts:
             made = bare(self._defaults[name])
             if isinstance(made, dict) and ("<default>" in made or "<factory>" in made):
                 self._defaults[name] = made.get("<default>", UNKNOWN)
+            if bare(self._defaults[name]) in (None, "auto"):
+                # The engine may settle it before it is read: good enough to choose a way, no proof.
+                self._defaults[name] = taint(self._defaults[name], of(Kind.SOFT))
         return self._defaults[name]
 
     def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
@@ -242,7 +247,7 @@ class Facts:
             m.globals.pop((module.name, name), None)
             raise
         value = m.globals.pop((module.name, name), None)
-        return RUNTIME if bare(value) is None else value
+        return NOT_NONE if bare(value) is None else value
 
     # -- the sources ------------------------------------------------------------------------------
 

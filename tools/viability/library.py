@@ -203,7 +203,14 @@ def _find_spec(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     name = bare(args[0]) if args else None
     if not isinstance(name, str):
         return UNKNOWN
-    return Tainted(None, of(Kind.DEPENDENCY)) if m.world.exists(name) is False else Open(f"spec of {name}")
+    if m.world.exists(name) is False:
+        return Tainted(None, of(Kind.DEPENDENCY))
+    return Open(f"spec of {name}") if m.world.certain(name) else Unknown(fact=f"whether {name} is installed")
+
+
+def _no_plugins(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    """The scenario is the engine as released: nobody's plug-ins are installed beside it."""
+    return Tainted([], of(Kind.VARIABLE))
 
 
 def _import_module(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
@@ -294,6 +301,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "importlib.metadata.version": _distribution_version,
     "importlib_metadata.version": _distribution_version,
     "importlib.util.find_spec": _find_spec,
+    "importlib.metadata.entry_points": _no_plugins,
+    "importlib_metadata.entry_points": _no_plugins,
     "importlib.import_module": _import_module,
     "inspect.signature": _signature,
     "contextvars.ContextVar": _context_variable,

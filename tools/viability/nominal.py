@@ -8,7 +8,7 @@ from typing import Any
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.values import (
-    RUNTIME,
+    NOT_NONE,
     UNKNOWN,
     ClassValue,
     External,
@@ -86,4 +86,4 @@ def nominal(parameter: ast.arg) -> Any:
         return Tainted(8 if small else 4096, SOFT)
     if annotation == "str":
         return UNKNOWN
-    return RUNTIME if annotation == "" or annotation.startswith("Optional") else Open(name)
+    return NOT_NONE if annotation == "" or annotation.startswith("Optional") else Open(name)

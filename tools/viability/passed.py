@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from memory.vocabulary import Because, Condition, HypothesisState, Row, Verdict
 from tools.source.tree import SourceTree
-from tools.viability.cell import Cell, Judgement, RunCell
+from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
 from tools.viability.evidence import evidence_at, first_gate
 from tools.viability.interpreter.values import Kind
 from tools.viability.runs import Run
-
-AUTOMATIC = ("auto", "none", "default")
-"""Values that leave the choice to the engine; they may share their way with what they resolve to."""
 
 
 def passed_row(cell: Cell, run: Run, again: RunCell, others: list[str], tree: SourceTree) -> Judgement:
@@ -143,6 +140,7 @@ def _conditions(run: Run) -> tuple[Condition, ...]:
             continue
         if any(Kind.UNKNOWN in c.taint.kinds for c in record.conditions) and root not in called:
             continue
+        value = list(value) if isinstance(value, tuple) else value
         found[fact, op, repr(value)] = Condition(fact=fact, op=op, value=value)
     return tuple(found.values())
 

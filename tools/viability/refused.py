@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from memory.vocabulary import Because, HypothesisState, Row, Verdict
 from tools.source.tree import SourceTree
-from tools.viability.cell import Cell, Judgement, RunCell
+from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
 from tools.viability.evidence import first_gate, story
 from tools.viability.interpreter.records import RaiseRecord
 from tools.viability.interpreter.values import Kind
@@ -55,7 +55,8 @@ def refused_row(
         because = Because.VENDOR
     else:
         verdict = Verdict.BLOCKED
-    if run.passages and run.passages[-1].stage == "start" and because is not Because.ARCHITECTURE:
+    settled = cell.backend in AUTOMATIC or (run.passages and run.passages[-1].stage == "start")
+    if settled and because is not Because.ARCHITECTURE:
         # What the engine does to options before this point (aliases, defaults) was not followed.
         return unknown(cell, f"start-up does not know the value as it stands ({text})", run, tree, again)
     evidence, hops = story(refusal, tree)
@@ -104,17 +105,19 @@ def _cause(
             if _gets_past(there, refusal) or (passes(there) and _reached(there, run)):
                 return Because.ARCHITECTURE
     for other in others:
-        if other != cell.backend and passes(again(other, cell.arch)):
+        there = again(other, cell.arch)
+        if other != cell.backend and (_gets_past(there, refusal) or (passes(there) and _reached(there, run))):
             decisive = refusal.guard.kinds
             return (
                 Because.QUANTISATION
                 if Kind.QUANTISATION in decisive and Kind.OPTION not in decisive
-                else (Because.DEPENDENCY if refusal.cause == "import" else Because.OPTION)
+                else (Because.DEPENDENCY if refusal.cause in ("import", "name") else Because.OPTION)
             )
     if Kind.ARCH in refusal.guard.kinds and Kind.OPTION not in refusal.guard.kinds:
         # Everything is refused on this architecture by the same gate; another must pass it.
         for arch in archs:
-            if arch != cell.arch and passes(again(cell.backend, arch)):
+            there = again(cell.backend, arch)
+            if arch != cell.arch and passes(there) and _reached(there, run):
                 return Because.ARCHITECTURE
     return None
 
@@ -126,8 +129,10 @@ def _gets_past(other: Run, refusal: RaiseRecord) -> bool:
 
 
 def _reached(other: Run, run: Run) -> bool:
-    """The contrast got at least as far: to a later stage, or to the end of this one."""
-    return len(other.passages) >= len(run.passages)
+    """The contrast got past that stage: refused later, or not at all."""
+    if other.refused is None:
+        return len(other.passages) >= len(run.passages)
+    return len(other.passages) > len(run.passages)
 
 
 def _only_here(cell: Cell, again: RunCell, others: list[str]) -> bool:

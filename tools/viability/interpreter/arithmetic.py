@@ -7,8 +7,13 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tools.viability.interpreter.truth import CONCRETE, plain
-from tools.viability.interpreter.values import RUNTIME, UNKNOWN, Taint, Tensor, Unknown, strip, taint
+from tools.viability.interpreter.truth import (
+    CONCRETE,
+    data_only,
+    has_unknown,
+    plain,
+)
+from tools.viability.interpreter.values import UNKNOWN, Taint, Tensor, Unknown, strip, taint
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -32,6 +37,8 @@ def operate(op: ast.operator, left: Any, right: Any) -> Any:
     both = ta | tb
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return taint(Tensor(dtype=a.dtype if isinstance(a, Tensor) else b.dtype), Taint(both.kinds))
+    if isinstance(op, ast.Mod) and isinstance(a, str) and has_unknown(b):
+        return taint(UNKNOWN, both)
     if isinstance(a, CONCRETE) and isinstance(b, CONCRETE) and type(op) in BINARY:
         if isinstance(op, (ast.Mult, ast.LShift)) and any(
             isinstance(s, int) and abs(s) > 1 << 40 for s in (a, b)
@@ -44,4 +51,4 @@ def operate(op: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(op, ast.Pow) and isinstance(a, (int, float)) and isinstance(b, int) and 0 <= b < 64:
         return taint(a**b, both)
     runtime = any(isinstance(side, Unknown) and side.runtime for side in (a, b))
-    return taint(RUNTIME if runtime else UNKNOWN, both)
+    return taint(Unknown(runtime=runtime, soft=data_only(a, b)), both)

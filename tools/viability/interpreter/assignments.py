@@ -7,6 +7,7 @@ from typing import Any
 
 from tools.viability.interpreter.arithmetic import operate
 from tools.viability.interpreter.attributes import set_attribute
+from tools.viability.interpreter.concrete import extend
 from tools.viability.interpreter.dispatch import evaluate, statement
 from tools.viability.interpreter.items import elements, set_item
 from tools.viability.interpreter.machine import Machine
@@ -19,7 +20,7 @@ def assign(m: Machine, target: ast.expr, value: Any, frame: Frame) -> None:
         case ast.Name(id=name):
             value = taint(value, frame.flow) if frame.flow.kinds else value
             if name in frame.globals_declared:
-                m.globals[frame.module.name, name] = value
+                m.store(m.globals, (frame.module.name, name), value)
             elif name in frame.nonlocals:
                 scope = frame.parent
                 while scope is not None and name not in scope.locals:
@@ -47,7 +48,7 @@ def _unpack(m: Machine, targets: list[ast.expr], value: Any, frame: Frame) -> No
             # An operator that gives several things gives several tensors.
             blank = Tensor(dtype=UNKNOWN) if isinstance(inner, Tensor) else RUNTIME if runtime else UNKNOWN
             if isinstance(inner, Unknown) and inner.fact:
-                blank = Unknown(fact=inner.fact, runtime=inner.runtime)
+                blank = Unknown(fact=inner.fact, runtime=inner.runtime, soft=inner.soft)
             assign(m, target, taint(blank, depends), frame)
         return
     if star is not None:
@@ -74,7 +75,13 @@ def _annotated(m: Machine, node: ast.AnnAssign, frame: Frame) -> None:
 @statement(ast.AugAssign)
 def _augmented(m: Machine, node: ast.AugAssign, frame: Frame) -> None:
     read = ast.copy_location(_loading(node.target), node)
-    assign(m, node.target, operate(node.op, evaluate(m, read, frame), evaluate(m, node.value, frame)), frame)
+    before = evaluate(m, read, frame)
+    value = evaluate(m, node.value, frame)
+    held = bare(before)
+    if isinstance(held, (list, set)) and isinstance(node.op, (ast.Add, ast.BitOr)):
+        extend(m, held, value)  # in place: other names see it too
+        return
+    assign(m, node.target, operate(node.op, before, value), frame)
 
 
 def _loading(target: ast.expr) -> ast.expr:

@@ -110,7 +110,7 @@ def _of_open(m: Machine, v: Open, name: str, frame: Frame | None, node: Any, t: 
 def _of_unknown(m: Machine, v: Unknown, name: str, frame: Frame | None, node: Any, t: Taint) -> Any:
     if v.runtime and name in ("device", "is_cuda"):
         return m.facts.tensor_attribute(Tensor(), name)
-    blank = Unknown(fact=f"{v.fact}.{name}" if v.fact else None, runtime=v.runtime)
+    blank = Unknown(fact=f"{v.fact}.{name}" if v.fact else None, runtime=v.runtime, soft=v.soft)
     return _by_name(m, name, frame, node, blank)
 
 
@@ -176,7 +176,8 @@ def _of_instance(m: Machine, v: Instance, name: str, frame: Frame | None, node: 
         hook, _ = class_attribute(m, v.cls, "__getattr__")
         if hook is not NOT_BOUND:
             return _ask(m, v, hook, name, frame, node)
-    if v.closed and not v.cls.has_unknown_base and frame is not None and node is not None:
+    private = name.startswith("_") or name in ("index", "count")
+    if v.closed and not private and not v.cls.has_unknown_base and frame is not None and node is not None:
         raise m.refuse(
             m.site(frame, node, "raise"),
             AttributeError,

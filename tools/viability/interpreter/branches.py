@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import ast
+import copy
+from dataclasses import replace
 from typing import Any
 
 from tools.viability.interpreter.dispatch import Leave, evaluate, run, statement
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.records import UNDO_MISSING, Condition, Frame
+from tools.viability.interpreter.records import CONTENT, UNDO_MISSING, Condition, Frame
 from tools.viability.interpreter.refusals import note_conditional, note_gate
 from tools.viability.interpreter.truth import truth
-from tools.viability.interpreter.values import Kind, Raised, Taint, Unknown, bare, merge, of
+from tools.viability.interpreter.values import (
+    Kind,
+    Raised,
+    Site,
+    Taint,
+    Tensor,
+    Union,
+    Unknown,
+    bare,
+    merge,
+    of,
+    soften,
+    strip,
+    taint,
+    usually,
+)
 
 
 def refuses(body: list[ast.stmt]) -> bool:
-    """Whether a branch does nothing but refuse: its own last statement is a raise."""
-    return bool(body) and isinstance(body[-1], ast.Raise)
+    """Whether a branch does nothing but refuse: plain statements, and a raise at the end."""
+    plain = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Pass)
+    return bool(body) and isinstance(body[-1], ast.Raise) and all(isinstance(s, plain) for s in body[:-1])
 
 
 def leaves(body: list[ast.stmt]) -> bool:
@@ -52,25 +70,41 @@ def _undecided(m: Machine, node: ast.If, frame: Frame, value: Any, depends: Tain
             note_conditional(m, frame, body[-1], value, holds, depends, site)
             run(m, other, frame)
             return
-    soft = isinstance(value, Unknown) and value.runtime
-    kinds = of(Kind.SOFT if soft else Kind.UNKNOWN) | depends
-    fork(m, frame, [node.body, node.orelse], Condition(kinds, site))
+    usual = (False, False)
+    if isinstance(value, Tensor) or (isinstance(value, Unknown) and value.soft):
+        usual = (True, True)
+    elif usually(value):
+        usual = (bool(usually(value)[0]), not usually(value)[0])
+    fork(m, frame, [node.body, node.orelse], depends, site, usual)
 
 
-def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Condition) -> None:
-    """Run every side from the same start and join what they leave behind."""
+def fork(
+    m: Machine,
+    frame: Frame,
+    bodies: list[list[ast.stmt]],
+    depends: Taint,
+    site: Site,
+    usual: tuple[bool, bool] = (False, False),
+) -> None:
+    """Run every side from the same start, and join what they leave behind.
+
+    ``usual`` says of each of two sides whether some request leads there, whatever else is not known.
+    """
     start = frame.locals
+    soft, hard = Condition(of(Kind.SOFT) | depends, site), Condition(of(Kind.UNKNOWN) | depends, site)
     ends: list[dict[str, Any]] = []
     writes: list[list[tuple[Any, Any, Any]]] = []
     raised: Raised | None = None
-    exits = len(frame.pending)
+    exits, since = len(frame.pending), m.steps
     left: Leave | None = None
-    for body in bodies:
+    after: Condition | None = None
+    for index, body in enumerate(bodies):
+        certain, stays = (usual[index], usual[1 - index]) if len(bodies) == 2 else (False, False)
         frame.locals = dict(start)
         m.undo.append([])
-        pending = len(frame.pending)
+        pending, stayed = len(frame.pending), True
         try:
-            with m.under(frame, condition):
+            with m.under(frame, soft if certain else hard):
                 run(m, body, frame)
             ends.append(frame.locals)
         except Raised as error:
@@ -78,13 +112,17 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
             del frame.pending[pending:]
         except Leave as leave:
             if leave.how == "return":
-                frame.pending.append(leave.value)
+                frame.pending.append((leave.value, certain))
             else:
-                left = leave
+                left, stayed = leave, False
                 ends.append(frame.locals)
         finally:
             writes.append(_roll_back(m))
-    _join_writes(m, writes, len(bodies))
+            if not certain:
+                frame.pending[pending:] = [(value, False) for value, _ in frame.pending[pending:]]
+        if not stayed or len(frame.pending) > pending:
+            after = hard if after is hard or not stays else soft
+    _join_writes(m, writes, len(bodies), since)
     frame.locals = start
     if not ends:
         if len(frame.pending) > exits:
@@ -94,25 +132,55 @@ def fork(m: Machine, frame: Frame, bodies: list[list[ast.stmt]], condition: Cond
     joined = ends[0]
     for end in ends[1:]:
         joined = {
-            name: end[name] if name not in joined else merge(joined[name], end.get(name, joined[name]))
+            name: end[name]
+            if name not in joined
+            else join(joined[name], end.get(name, joined[name]), all(usual))
             for name in {**joined, **end}
         }
     frame.locals.clear()
     frame.locals.update(joined)
     if left is not None and len(ends) == 1:
         raise left
-    if len(frame.pending) > exits:
-        # Whatever follows runs only if the exit was not taken.
-        m.assume(frame, Condition(condition.taint, condition.site))
+    if after is not None:
+        # Whatever follows runs only if no side returned or left the loop.
+        m.assume(frame, after)
 
 
-def pop_pending(frame: Frame, since: int = 0) -> Any:
-    """The join of the values returned on sides that may have been taken."""
-    value, *others = frame.pending[since:]
-    for other in others:
-        value = merge(value, other)
+def pop_pending(frame: Frame, since: int = 0, *last: Any) -> Any:
+    """The join of the values returned on sides that may have been taken, and of the ``last`` one."""
+    ends = frame.pending[since:]
     del frame.pending[since:]
+    value, soft = ends[0]
+    for other, also in [*ends[1:], *((end, True) for end in last)]:
+        value = join(value, other, soft)
+        soft = soft and also
+    usual = _ordinary(ends)
+    inner, depends = strip(value)
+    if usual and isinstance(inner, (Unknown, Union)):
+        return taint(replace(inner, ordinary=usual), depends)
     return value
+
+
+def _ordinary(ends: list[tuple[Any, bool]]) -> tuple[Any, ...]:
+    """The value that the first end which data alone leads to returns, if no earlier end returns another."""
+    first = bare(ends[0][0])
+    if not isinstance(first, (bool, int, str, type(None))):
+        return ()
+    for value, certain in ends:
+        here = bare(value)
+        if type(here) is not type(first) or here != first:
+            return ()
+        if certain:
+            return (first,)
+    return ()
+
+
+def join(first: Any, second: Any, soft: bool) -> Any:
+    """What two sides leave: data alone decided between them if ``soft``."""
+    if first is second:
+        return first
+    value = merge(first, second)
+    return soften(value) if soft else value
 
 
 def _roll_back(m: Machine) -> list[tuple[Any, Any, Any]]:
@@ -120,22 +188,38 @@ def _roll_back(m: Machine) -> list[tuple[Any, Any, Any]]:
     log = m.undo.pop()
     final: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
     for holder, key, _ in log:
-        final[id(holder), key] = (holder, key, holder.get(key, UNDO_MISSING))
+        now = copy.copy(holder) if key is CONTENT else holder.get(key, UNDO_MISSING)
+        final[id(holder), key] = (holder, key, now)
     for holder, key, before in reversed(log):
-        if before is UNDO_MISSING:
+        if key is CONTENT:
+            refill(holder, before)
+        elif before is UNDO_MISSING:
             holder.pop(key, None)
         else:
             holder[key] = before
     return list(final.values())
 
 
-def _join_writes(m: Machine, sides: list[list[tuple[Any, Any, Any]]], count: int) -> None:
+def refill(container: Any, content: Any) -> None:
+    """Give a list, set or dict this content, in place."""
+    container.clear()
+    container.extend(content) if isinstance(container, list) else container.update(content)
+
+
+def _join_writes(m: Machine, sides: list[list[tuple[Any, Any, Any]]], count: int, since: int) -> None:
     seen: dict[tuple[int, Any], list[tuple[Any, Any, Any]]] = {}
     for side in sides:
         for holder, key, value in side:
             seen.setdefault((id(holder), key), []).append((holder, key, value))
     for written in seen.values():
-        holder, key, _ = written[0]
+        holder, key, value = written[0]
+        if key is CONTENT:
+            m.changing(holder)
+            refill(holder, value)
+            new = m.born.get(id(holder), (None, -1))[1] >= since
+            if not new and (len(written) < count or any(list(o) != list(value) for _, _, o in written[1:])):
+                m.lose(holder)
+            continue
         values = [v for _, _, v in written if v is not UNDO_MISSING]
         if not values:
             continue

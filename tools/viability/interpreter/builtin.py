@@ -13,7 +13,14 @@ from tools.viability.interpreter.introspection import has_attribute, is_instance
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Frame
-from tools.viability.interpreter.truth import CONCRETE, SCALARS, deep, plain, truth
+from tools.viability.interpreter.truth import (
+    CONCRETE,
+    SCALARS,
+    deep,
+    has_unknown,
+    plain,
+    truth,
+)
 from tools.viability.interpreter.values import (
     CLEAN,
     UNKNOWN,
@@ -164,8 +171,8 @@ def _sorted(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     items, t = elements(m, args[0])
     values = [deep(item)[0] for item in items or []]
     try:
-        if items is None or kw.get("key") is not None:
-            return taint(UNKNOWN, t)  # an order by a key is not followed
+        if items is None or has_unknown(values) or (kw.get("key") is not None and len(items) > 1):
+            return taint(UNKNOWN, t)
         return taint(sorted(values, reverse=bool(bare(kw.get("reverse", False)))), t)
     except TypeError:
         return taint(UNKNOWN, t)

@@ -39,7 +39,6 @@ from tools.viability.interpreter.values import (
     Union,
     Unknown,
     bare,
-    merge,
     merge_all,
     of,
     original,
@@ -157,7 +156,7 @@ def _open(m: Machine, f: Open, *_: Any) -> Any:
 
 @caller(Unknown)
 def _unknown(m: Machine, f: Unknown, *_: Any) -> Any:
-    return Unknown(fact=f"{f.fact}()" if f.fact else None, runtime=f.runtime)
+    return Unknown(fact=f"{f.fact}()" if f.fact else None, runtime=f.runtime, soft=f.soft)
 
 
 @caller(Function)
@@ -204,9 +203,7 @@ def call_function(
 def _run_registrations(m: Machine, module: Module) -> None:
     """What importing a module does to tables elsewhere: its top-level ``register…(…)`` calls."""
     frame = Frame(module, {})
-    conditions, m.conditions = m.conditions, []
-    handlers, m.handlers = m.handlers, []
-    try:
+    with m.apart():
         for statement in module.tree.body:
             value = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(value, ast.Call):
@@ -216,8 +213,6 @@ def _run_registrations(m: Machine, module: Module) -> None:
                         evaluate(m, value, frame)
                     except Raised:
                         continue
-    finally:
-        m.conditions, m.handlers = conditions, handlers
 
 
 def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
@@ -238,7 +233,7 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
     if inner.yields is not None:
         return inner.yields
     if inner.pending:
-        value = merge(pop_pending(inner), value)
+        return pop_pending(inner, 0, value)
     return value
 
 

@@ -75,7 +75,8 @@ def own_attribute(m: Machine, cls: ClassValue, name: str) -> Any:
             break
     if value is not NOT_BOUND:
         cls.attrs[name] = value
-        _touch(m, cls.module, value)
+        with m.apart():
+            _touch(m, cls.module, value)
     return value
 
 

@@ -12,9 +12,16 @@ from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call_method, has_method
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Frame
-from tools.viability.interpreter.truth import CONCRETE, SCALARS, deep, has_unknown, plain, truth
+from tools.viability.interpreter.truth import (
+    CONCRETE,
+    SCALARS,
+    data_only,
+    deep,
+    has_unknown,
+    plain,
+    truth,
+)
 from tools.viability.interpreter.values import (
-    RUNTIME,
     UNKNOWN,
     ClassValue,
     EnumMember,
@@ -27,8 +34,10 @@ from tools.viability.interpreter.values import (
     Union,
     Unknown,
     bare,
+    set_apart,
     strip,
     taint,
+    usually,
 )
 
 COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -49,7 +58,10 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
     a, ta = deep(left)
     b, tb = deep(right)
     both = ta | tb | m.held_by(bare(right))
-    result = _compare(m, op, a, b)
+    if isinstance(op, (ast.Is, ast.IsNot)) and (a is None or b is None):
+        both = set_apart(both)
+    lost = m.is_lost(bare(left)) or m.is_lost(bare(right))
+    result = UNKNOWN if lost and not isinstance(op, (ast.Is, ast.IsNot)) else _compare(m, op, a, b)
     if Kind.OPTION in both.kinds:
         m.consulted.append(m.site(frame, node, "compare"))
     if both.decisive and isinstance(result, bool):
@@ -67,11 +79,17 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
 def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
     if isinstance(op, (ast.Is, ast.IsNot)):
         same = _identical(a, b)
-        return UNKNOWN if same is None else same is isinstance(op, ast.Is)
+        if same is None and usually(a) and (b is None or isinstance(b, bool)):
+            return Unknown(ordinary=((usually(a)[0] is b) is isinstance(op, ast.Is),))
+        return Unknown(soft=data_only(a, b)) if same is None else same is isinstance(op, ast.Is)
     if isinstance(op, (ast.In, ast.NotIn)):
         inside = contains(m, b, a)
         if inside is None:
-            return _unknown_test(op, a, b)
+            test = _unknown_test(op, a, b)
+            if isinstance(a, tuple) and any(data_only(item) for item in a) and not has_unknown(b):
+                # One entry is the request's own: most requests are not in the list, whatever the others are.
+                return replace(test, ordinary=(isinstance(op, ast.NotIn),))
+            return test
         return inside is isinstance(op, ast.In)
     name, function = COMPARE[type(op)]
     if isinstance(a, Unknown) or isinstance(b, Unknown):
@@ -92,7 +110,7 @@ def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
             return UNKNOWN
     if name in ("==", "!="):
         same = equal(m, a, b)
-        return UNKNOWN if same is None else same is (name == "==")
+        return Unknown(soft=data_only(a, b)) if same is None else same is (name == "==")
     special = {"<": "__lt__", ">": "__gt__", "<=": "__le__", ">=": "__ge__"}[name]
     if isinstance(a, Instance) and has_method(a, special):
         return bare(call_method(m, a, special, [b]))
@@ -107,17 +125,17 @@ def _unknown_test(op: ast.cmpop, a: Any, b: Any) -> Unknown:
     names = {ast.In: "in", ast.NotIn: "not in"}
     name = names.get(type(op)) or COMPARE[type(op)][0]
     flipped = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-    runtime = any(isinstance(side, Unknown) and side.runtime for side in (a, b))
+    soft = data_only(a, b)
     if isinstance(a, Unknown) and a.fact and isinstance(b, (*SCALARS, tuple)):
-        return Unknown(a.fact, (a.fact, name, b), runtime)
+        return Unknown(a.fact, (a.fact, name, b), soft=soft)
     if (
         isinstance(b, Unknown)
         and b.fact
         and isinstance(a, (*SCALARS, tuple))
         and name not in ("in", "not in")
     ):
-        return Unknown(b.fact, (b.fact, flipped.get(name, name), a), runtime)
-    return RUNTIME if runtime else UNKNOWN
+        return Unknown(b.fact, (b.fact, flipped.get(name, name), a), soft=soft)
+    return Unknown(soft=soft)
 
 
 def _one_fact(value: Any) -> Any:
@@ -173,6 +191,8 @@ def contains(m: Machine, container: Any, item: Any) -> bool | None:
         return item in members.values() if members is not None else None
     if isinstance(container, str) and isinstance(item, str):
         return item in container
+    if m.is_lost(container):
+        return None
     if not isinstance(container, (tuple, list, set, frozenset, dict, range)):
         if isinstance(container, Instance) and has_method(container, "__contains__"):
             return truth(m, call_method(m, container, "__contains__", [item]))[0]
@@ -183,7 +203,7 @@ def contains(m: Machine, container: Any, item: Any) -> bool | None:
     for candidate in container:
         candidate = plain(bare(candidate))
         same: Any
-        if isinstance(candidate, Unknown) or isinstance(item, Unknown):
+        if has_unknown(candidate) or has_unknown(item):
             same = None
         elif isinstance(candidate, CONCRETE) and isinstance(item, CONCRETE):
             same = candidate == item

@@ -64,4 +64,4 @@ def _comprehension(m: Machine, node: Any, frame: Frame) -> Any:
             return taint({deep(item)[0] for item in out}, depends)
         except TypeError:
             return UNKNOWN
-    return taint(out, depends)
+    return taint(m.made(out), depends)

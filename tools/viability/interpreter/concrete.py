@@ -6,7 +6,10 @@ from typing import Any
 
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.truth import deep
+from tools.viability.interpreter.truth import (
+    deep,
+    has_unknown,
+)
 from tools.viability.interpreter.values import (
     CLEAN,
     UNKNOWN,
@@ -59,14 +62,20 @@ def concrete_method(v: Any, name: str) -> Any:
 
 
 def _mutate(m: Machine, v: Any, name: str, args: list[Any]) -> Any:
+    m.changing(v)
     if name in ("extend", "update"):
         for arg in args:
             items, _ = elements(m, arg)
+            if items is None:
+                m.lose(v)
             for item in items or []:
                 _put(m, v, item)
         return None
     if name == "pop":
-        return v.pop() if v and not args else UNKNOWN
+        if v and not args and not m.is_lost(v):
+            return v.pop()
+        m.lose(v)
+        return UNKNOWN
     if name == "insert" and isinstance(bare(args[0]), int):
         v.insert(bare(args[0]), args[1])
     elif name == "append":
@@ -79,6 +88,11 @@ def _mutate(m: Machine, v: Any, name: str, args: list[Any]) -> Any:
                 v.remove(item)
                 break
     return None
+
+
+def extend(m: Machine, v: Any, other: Any) -> None:
+    """``list += other`` and ``set |= other``."""
+    _mutate(m, v, "extend", [other])
 
 
 def _put(m: Machine, v: Any, item: Any) -> None:
@@ -95,30 +109,11 @@ def _put(m: Machine, v: Any, item: Any) -> None:
 
 def _dict_method(m: Machine, v: dict[Any, Any], name: str, args: list[Any], kw: dict[str, Any]) -> Any:
     if name in ("get", "pop", "setdefault"):
-        key, t = deep(args[0])
-        default = args[1] if len(args) > 1 else None
-        try:
-            if key in v:
-                return taint(v.pop(key) if name == "pop" else v[key], t)
-        except TypeError:
-            return UNKNOWN
-        if isinstance(key, (Unknown, Union)):
-            result = default
-            for value in list(v.values())[:4]:
-                result = merge(result, value)
-            return taint(result if v else default, t)
-        if name == "setdefault":
-            v[key] = default
-        return taint(default, t)
+        return _dict_entry(m, v, name, args)
     if name == "update":
-        for arg in args:
-            other = bare(arg)
-            if isinstance(other, dict):
-                for key, value in other.items():
-                    m.store(v, key, value)
-        for key, value in kw.items():
-            m.store(v, key, value)
-        return None
+        return _dict_update(m, v, args, kw)
+    if m.is_lost(v):
+        return UNKNOWN
     if name == "items":
         return list(v.items())
     if name in ("keys", "values"):
@@ -126,6 +121,44 @@ def _dict_method(m: Machine, v: dict[Any, Any], name: str, args: list[Any], kw: 
     if name == "copy":
         return dict(v)
     if name == "clear":
+        m.changing(v)
         v.clear()
         return None
     return UNKNOWN
+
+
+def _dict_entry(m: Machine, v: dict[Any, Any], name: str, args: list[Any]) -> Any:
+    """``get``, ``pop`` and ``setdefault``; a key that is not known may be any of them, or none."""
+    key, t = deep(args[0])
+    default = args[1] if len(args) > 1 else None
+    if m.is_lost(v):
+        return taint(UNKNOWN, t)
+    if name != "get":
+        m.changing(v)
+    if has_unknown(key):
+        if name != "get":
+            m.lose(v)
+        result = default
+        for value in v.values():
+            result = merge(result, value)
+        return taint(result, t)
+    try:
+        if key in v:
+            return taint(v.pop(key) if name == "pop" else v[key], t)
+    except TypeError:
+        return UNKNOWN
+    if name == "setdefault":
+        v[key] = default
+    return taint(default, t)
+
+
+def _dict_update(m: Machine, v: dict[Any, Any], args: list[Any], kw: dict[str, Any]) -> None:
+    for arg in args:
+        other = bare(arg)
+        if isinstance(other, dict) and not m.is_lost(other):
+            for key, value in other.items():
+                m.store(v, key, value)
+        else:
+            m.lose(v)
+    for key, value in kw.items():
+        m.store(v, key, value)

@@ -12,8 +12,15 @@ from tools.viability.interpreter.dispatch import evaluate, expression, get_attri
 from tools.viability.interpreter.items import get_item
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import global_name
-from tools.viability.interpreter.records import Frame
-from tools.viability.interpreter.truth import SCALARS, deep, has_unknown, plain, truth
+from tools.viability.interpreter.records import Condition, Frame
+from tools.viability.interpreter.truth import (
+    SCALARS,
+    data_only,
+    deep,
+    has_unknown,
+    plain,
+    truth,
+)
 from tools.viability.interpreter.values import (
     CLEAN,
     UNKNOWN,
@@ -30,6 +37,7 @@ from tools.viability.interpreter.values import (
     of,
     strip,
     taint,
+    usually,
 )
 
 
@@ -89,7 +97,7 @@ def _sequence(m: Machine, node: ast.Tuple | ast.List | ast.Set, frame: Frame) ->
     if isinstance(node, ast.Tuple):
         return taint(_marked(m, node, frame, tuple(items)), extra)
     if isinstance(node, ast.List):
-        return taint(_marked(m, node, frame, items), extra)
+        return taint(_marked(m, node, frame, m.made(items)), extra)
     try:
         result: Any = {bare(item) for item in items}
     except TypeError:
@@ -107,7 +115,7 @@ def _marked(m: Machine, node: ast.expr, frame: Frame, items: Any) -> Any:
 
 @expression(ast.Dict)
 def _dict(m: Machine, node: ast.Dict, frame: Frame) -> Any:
-    result: dict[Any, Any] = {}
+    result: dict[Any, Any] = m.made({})
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
             other = bare(evaluate(m, value, frame))
@@ -116,6 +124,8 @@ def _dict(m: Machine, node: ast.Dict, frame: Frame) -> Any:
             result.update(other)
             continue
         name = deep(evaluate(m, key, frame))[0]
+        if has_unknown(name):
+            return UNKNOWN
         try:
             result[name] = evaluate(m, value, frame)
         except TypeError:
@@ -131,7 +141,7 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
     unsure: list[Any] = []
     value: Any = None
     for operand in node.values:
-        value = evaluate(m, operand, frame)
+        value = _maybe(m, operand, frame) if unsure else evaluate(m, operand, frame)
         decided, depends = truth(m, value)
         if decided is None:
             unsure.append(value)
@@ -139,12 +149,27 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
         if decided is stop:
             if not unsure:
                 return taint(value, seen | depends)
-            if all(isinstance(bare(operand_), Unknown) for operand_ in unsure):
+            if all(isinstance(bare(one), Unknown) for one in unsure):
                 return taint(stop, depends)
         seen = seen | depends
+    if len(unsure) == 1:
+        return taint(bare(unsure[0]), seen | strip(unsure[0])[1])
     if unsure:
-        return taint(bare(unsure[0]) if len(unsure) == 1 else UNKNOWN, seen | strip(unsure[0])[1])
+        # Any operand settles the matter alone: what data may make it, data may make the whole.
+        free = any(
+            data_only(operand_) or stop in [bool(one) for one in usually(operand_)] for operand_ in unsure
+        )
+        return taint(Unknown(ordinary=(stop,) if free else ()), seen | strip(unsure[0])[1])
     return taint(value, seen)
+
+
+def _maybe(m: Machine, node: ast.expr, frame: Frame) -> Any:
+    """An operand that may not be reached: what it refuses is no proof."""
+    try:
+        with m.under(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard"))):
+            return evaluate(m, node, frame)
+    except Raised:
+        return UNKNOWN
 
 
 @expression(ast.UnaryOp)
@@ -157,10 +182,11 @@ def _unary(m: Machine, node: ast.UnaryOp, frame: Frame) -> Any:
         v = bare(value)
         test = v.test if isinstance(v, Unknown) else None
         if test:
-            return taint(Unknown(test[0], (test[0], NEGATED[test[1]], test[2]), v.runtime), depends)
+            return taint(Unknown(test[0], (test[0], NEGATED[test[1]], test[2]), soft=v.soft), depends)
         if isinstance(v, Unknown) and v.fact:
-            return taint(Unknown(v.fact, (v.fact, "==", False), v.runtime), depends)
-        return taint(UNKNOWN, depends)
+            return taint(Unknown(v.fact, (v.fact, "==", False), soft=v.soft), depends)
+        usual = tuple(not one for one in usually(v))
+        return taint(Unknown(soft=data_only(v), ordinary=usual), depends)
     v, t = strip(value)
     v = plain(v)
     if isinstance(v, (int, float)):
@@ -196,17 +222,9 @@ def _comparison(m: Machine, node: ast.Compare, frame: Frame) -> Any:
 def _conditional(m: Machine, node: ast.IfExp, frame: Frame) -> Any:
     decided, depends = truth(m, evaluate(m, node.test, frame))
     if decided is None:
-        return taint(
-            merge(_quiet(m, node.body, frame), _quiet(m, node.orelse, frame)), depends | of(Kind.UNKNOWN)
-        )
+        sides = merge(_maybe(m, node.body, frame), _maybe(m, node.orelse, frame))
+        return taint(sides, depends | of(Kind.UNKNOWN))
     return taint(evaluate(m, node.body if decided else node.orelse, frame), Taint(depends.kinds))
-
-
-def _quiet(m: Machine, node: ast.expr, frame: Frame) -> Any:
-    try:
-        return evaluate(m, node, frame)
-    except Raised:
-        return UNKNOWN
 
 
 @expression(ast.Subscript)

@@ -115,7 +115,7 @@ def convert(m: Machine, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     if kind is object:
         return Open("object")
     if not args:
-        return dict(kwargs) if kind is dict else kind() if kind in CONCRETE else UNKNOWN
+        return m.made(dict(kwargs) if kind is dict else kind()) if kind in CONCRETE else UNKNOWN
     if kind in (list, tuple, set, frozenset):
         return _to_container(m, kind, args[0])
     if kind is dict:
@@ -140,7 +140,9 @@ def convert(m: Machine, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> A
             return taint(UNKNOWN, t)
     if kind in (int, float, str) and hasattr(v, "release"):
         return taint(str(v), t) if kind is str else UNKNOWN
-    return taint(Unknown(fact=v.fact, runtime=v.runtime) if isinstance(v, Unknown) else UNKNOWN, t)
+    return taint(
+        Unknown(fact=v.fact, runtime=v.runtime, soft=v.soft) if isinstance(v, Unknown) else UNKNOWN, t
+    )
 
 
 def _to_container(m: Machine, kind: Any, source: Any) -> Any:
@@ -148,7 +150,7 @@ def _to_container(m: Machine, kind: Any, source: Any) -> Any:
     if items is None:
         return taint(UNKNOWN, depends)
     if kind in (list, tuple):
-        return taint(kind(items), depends)
+        return taint(m.made(kind(items)), depends)
     values = [deep(item) for item in items]
     for _, extra in values:
         depends = depends | extra

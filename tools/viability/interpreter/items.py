@@ -8,7 +8,11 @@ from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call, call_method, has_method
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Crossing, Frame
-from tools.viability.interpreter.truth import deep, plain
+from tools.viability.interpreter.truth import (
+    deep,
+    has_unknown,
+    plain,
+)
 from tools.viability.interpreter.values import (
     UNKNOWN,
     ClassValue,
@@ -30,6 +34,8 @@ from tools.viability.interpreter.values import (
 def elements(m: Machine, value: Any) -> tuple[list[Any] | None, Taint]:
     """What iterating gives, or None where that is not known."""
     v, t = strip(value)
+    if m.is_lost(v):
+        return None, t
     if isinstance(v, Instance):
         if v.items is not None:
             v = v.items
@@ -82,6 +88,8 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
                 return taint(v[k], both)
         except TypeError:
             return taint(UNKNOWN, both)
+        if m.is_lost(v) or has_unknown(k):
+            return taint(UNKNOWN, both)
         default = getattr(v, "default", None)
         if default is not None:
             v[k] = call(m, default, [], {}, frame, node)
@@ -91,6 +99,8 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
         raise m.refuse(
             m.site(frame, node, "raise"), KeyError, frame=frame, guard=both, cause="lookup", message=repr(k)
         )
+    if m.is_lost(v):
+        return taint(UNKNOWN, both)
     if isinstance(v, (tuple, list, str, range)) and isinstance(k, (int, slice)):
         try:
             return taint(v[k], both)
@@ -98,7 +108,9 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
             return taint(UNKNOWN, both)
     if isinstance(v, External):
         return v
-    return taint(Unknown(fact=v.fact, runtime=v.runtime) if isinstance(v, Unknown) else UNKNOWN, both)
+    return taint(
+        Unknown(fact=v.fact, runtime=v.runtime, soft=v.soft) if isinstance(v, Unknown) else UNKNOWN, both
+    )
 
 
 def _launcher(m: Machine, kernel: Function, frame: Frame, node: Any) -> Any:
@@ -119,9 +131,12 @@ def set_item(m: Machine, holder: Any, key: Any, value: Any) -> None:
     if isinstance(v, Instance) and v.items is not None:
         v = v.items
     try:
-        if isinstance(v, dict) and not isinstance(k, (Unknown, Union)):
+        if isinstance(v, dict) and not has_unknown(k):
             m.store(v, k, value)
         elif isinstance(v, list) and isinstance(k, int):
+            m.changing(v)
             v[k] = value
+        elif isinstance(v, (dict, list)):
+            m.lose(v)
     except (TypeError, IndexError):
         return

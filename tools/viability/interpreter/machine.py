@@ -8,6 +8,7 @@ option. It knows no semantics: those are in the modules beside this one.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.records import (
+    CONTENT,
     UNDO_MISSING,
     Condition,
     Crossing,
@@ -61,6 +63,10 @@ class Machine:
     """Tests against the option's value that came out true."""
     misfits: list[str] = field(default_factory=list)
     """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
+    born: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    """Containers and the step at which they came into being, by identity."""
+    lost: dict[int, Any] = field(default_factory=dict)
+    """Containers whose content is not known any more, by identity."""
     held: dict[int, tuple[Any, Taint]] = field(default_factory=dict)
     """Taint of what was put into sets, which cannot hold tainted members."""
     active: dict[int, int] = field(default_factory=dict)
@@ -131,11 +137,38 @@ class Machine:
         self.raises.append(record)
         return Raised(exception, record)
 
-    def store(self, holder: dict[str, Any], key: Any, value: Any) -> None:
+    def store(self, holder: dict[Any, Any], key: Any, value: Any) -> None:
         """Write into an object's attributes so that a branch that may not be taken can be undone."""
         if self.undo:
             self.undo[-1].append((holder, key, holder.get(key, UNDO_MISSING)))
         holder[key] = value
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Work that does not belong to the path in progress: no conditions, no handlers, nothing to undo."""
+        before = self.conditions, self.handlers, self.undo
+        self.conditions, self.handlers, self.undo = [], [], []
+        try:
+            yield
+        finally:
+            self.conditions, self.handlers, self.undo = before
+
+    def made(self, container: Any) -> Any:
+        """Note when a list, set or dict came into being, and return it."""
+        self.born[id(container)] = (container, self.steps)
+        return container
+
+    def changing(self, container: Any) -> None:
+        """A list, set or dict is about to change: remember it while a branch that may not be taken runs."""
+        if self.undo:
+            self.undo[-1].append((container, CONTENT, copy.copy(container)))
+
+    def lose(self, container: Any) -> None:
+        """Something unknown went into a container: from now on its content is not known."""
+        self.lost[id(container)] = container
+
+    def is_lost(self, container: Any) -> bool:
+        return id(container) in self.lost
 
     def drop(self, holder: dict[str, Any], key: Any) -> None:
         if key in holder:
@@ -154,6 +187,8 @@ class Machine:
 def describe(exception: Any) -> str:
     """The class name of an interpreted exception."""
     value = bare(exception)
+    if isinstance(value, type):
+        return value.__name__
     for candidate in (value, getattr(value, "cls", None)):
         name = getattr(candidate, "name", None) or getattr(candidate, "__name__", None)
         if isinstance(name, str):

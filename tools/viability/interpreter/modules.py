@@ -208,9 +208,13 @@ class World:
     def exists(self, dotted: str) -> bool | None:
         """True: in the tree. None: outside, installed or not. False: would fail to import."""
         root = dotted.split(".", 1)[0]
-        if root in self.roots:
-            return self.locate(dotted) is not None
-        return False if root in self.absent else None
+        if root not in self.roots:
+            return False if root in self.absent else None
+        if self.locate(dotted) is not None:
+            return True
+        # A folder without __init__.py may be shared with distributions that are not in the tree.
+        shared = (self.tree.root / root).is_dir() and not (self.tree.root / root / "__init__.py").exists()
+        return None if shared else False
 
     def certain(self, dotted: str) -> bool:
         """Whether it is known if ``dotted`` can be imported: in the tree, required, or another vendor's."""

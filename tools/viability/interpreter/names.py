@@ -17,7 +17,7 @@ from tools.viability.interpreter.records import NOT_BOUND, Frame
 from tools.viability.interpreter.truth import truth
 from tools.viability.interpreter.values import (
     CLEAN,
-    RUNTIME,
+    NOT_NONE,
     UNKNOWN,
     External,
     Kind,
@@ -37,13 +37,12 @@ def global_name(m: Machine, module: Module, name: str) -> Any:
     if key in m.resolving:
         return UNKNOWN
     m.resolving.add(key)
-    conditions, m.conditions = m.conditions, []
-    handlers, m.handlers = m.handlers, []
-    try:
-        value = _resolve(m, module, name)
-    finally:
-        m.resolving.discard(key)
-        m.conditions, m.handlers = conditions, handlers
+    # What a module holds does not depend on where its name is first asked for.
+    with m.apart():
+        try:
+            value = _resolve(m, module, name)
+        finally:
+            m.resolving.discard(key)
     m.globals.setdefault(key, value)
     return m.globals[key]
 
@@ -129,7 +128,7 @@ def _singleton(m: Machine, module: Module, name: str, value: Any) -> Any:
             return m.facts.initialise(m, module, name, writer)
     if all(_tests_for_none(writer, name) for writer in writers):
         return value
-    return RUNTIME
+    return NOT_NONE
 
 
 def _tests_for_none(function: ast.FunctionDef, name: str) -> bool:
@@ -223,11 +222,12 @@ def import_name(m: Machine, module: Module, target: str, name: str) -> Any:
     child = m.world.module(f"{target}.{name}")
     if child is not None:
         return child
+    if m.world.exists(f"{target}.{name}"):
+        return UNKNOWN  # there, but not readable
     if "__getattr__" in source.bindings:
         return call(m, global_name(m, source, "__getattr__"), [name], {}, Frame(source, {}), source.tree)
-    if m.world.locate(f"{target}.{name}"):
-        return UNKNOWN  # there, but not readable
-    return NOT_BOUND if not source.stars else UNKNOWN
+    # A module that binds nothing at all was not read, or is filled from elsewhere.
+    return NOT_BOUND if source.bindings and not source.stars else UNKNOWN
 
 
 def import_fails(m: Machine, module: Module, node: ast.Try) -> bool | None:

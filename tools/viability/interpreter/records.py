@@ -27,7 +27,8 @@ class Frame:
     function: Any = None
     owner: Any = None
     flow: Taint = CLEAN
-    pending: list[Any] = field(default_factory=list)
+    pending: list[tuple[Any, bool]] = field(default_factory=list)
+    """Values returned on sides that may have been taken, and whether only the data decides."""
     yields: list[Any] | None = None
     globals_declared: frozenset[str] = frozenset()
     nonlocals: frozenset[str] = frozenset()
@@ -46,7 +47,7 @@ class RaiseRecord:
     stack: tuple[Site, ...]
     guard: Taint
     cause: str = "raise"
-    """``raise``, ``assert``, ``import``, ``lookup``: the kind of statement that refused."""
+    """``raise``, ``assert``, ``import`` (of a module), ``name`` (out of one), ``lookup``: what refused."""
 
     @property
     def proven(self) -> bool:
@@ -97,3 +98,4 @@ NOT_BOUND = _Marker("<not bound>")
 
 
 UNDO_MISSING = _Marker("<missing>")
+CONTENT = _Marker("<content>")

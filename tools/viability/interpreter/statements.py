@@ -14,7 +14,11 @@ from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import import_name, import_target, module_value
 from tools.viability.interpreter.records import NOT_BOUND, Condition, Frame
 from tools.viability.interpreter.refusals import catches
-from tools.viability.interpreter.truth import deep, truth
+from tools.viability.interpreter.truth import (
+    deep,
+    has_unknown,
+    truth,
+)
 from tools.viability.interpreter.values import (
     CLEAN,
     UNKNOWN,
@@ -38,7 +42,7 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
     items, depends = elements(m, evaluate(m, node.iter, frame))
     if items is None:
         assign(m, node.target, UNKNOWN, frame)
-        fork(m, frame, [node.body, []], Condition(depends | of(Kind.UNKNOWN), m.site(frame, node, "guard")))
+        fork(m, frame, [node.body, []], depends, m.site(frame, node, "guard"))
         return
     for item in items[:LOOP_LIMIT]:
         # An item of a literal list remembers the list.
@@ -61,9 +65,7 @@ def _while(m: Machine, node: ast.While, frame: Frame) -> None:
     for _ in range(WHILE_LIMIT):
         decided, depends = truth(m, evaluate(m, node.test, frame))
         if decided is None:
-            fork(
-                m, frame, [node.body, []], Condition(depends | of(Kind.UNKNOWN), m.site(frame, node, "guard"))
-            )
+            fork(m, frame, [node.body, []], depends, m.site(frame, node, "guard"))
             return
         if not decided:
             return
@@ -74,19 +76,34 @@ def _while(m: Machine, node: ast.While, frame: Frame) -> None:
                 raise
             if leave.how == "break":
                 return
+    # Where it ends was not seen.
     m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
 
 
 @statement(ast.With, ast.AsyncWith)
 def _with(m: Machine, node: ast.With | ast.AsyncWith, frame: Frame) -> None:
+    managers: list[Any] = []
     for item in node.items:
         manager = evaluate(m, item.context_expr, frame)
+        managers.append(bare(manager))
         value: Any = UNKNOWN
         if isinstance(bare(manager), Instance) and has_method(bare(manager), "__enter__"):
             value = call_method(m, bare(manager), "__enter__", [])
         if item.optional_vars is not None:
             assign(m, item.optional_vars, value, frame)
-    run(m, node.body, frame)
+    try:
+        run(m, node.body, frame)
+    except Raised:
+        if not any(_may_swallow(manager) for manager in managers):
+            raise
+        m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
+
+
+def _may_swallow(manager: Any) -> bool:
+    """Whether a context manager may end an exception: one that is followed, or that is named for it."""
+    if isinstance(manager, Instance):
+        return has_method(manager, "__exit__")
+    return isinstance(manager, list) or (isinstance(manager, Unknown) and "suppress" in (manager.fact or ""))
 
 
 @statement(ast.Try)
@@ -120,7 +137,7 @@ def _match(m: Machine, node: ast.Match, frame: Frame) -> None:
     bodies = [case.body for case in node.cases]
     subject = deep(evaluate(m, node.subject, frame))
     for case in node.cases:
-        if isinstance(case.pattern, ast.MatchValue) and not isinstance(subject[0], Unknown):
+        if isinstance(case.pattern, ast.MatchValue) and case.guard is None and not has_unknown(subject[0]):
             same = truth(
                 m,
                 compare(m, ast.Eq(), subject[0], evaluate(m, case.pattern.value, frame), frame, node.subject),
@@ -133,7 +150,7 @@ def _match(m: Machine, node: ast.Match, frame: Frame) -> None:
         elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None:
             run(m, case.body, frame)
             return
-        fork(m, frame, [*bodies, []], Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
+        fork(m, frame, [*bodies, []], CLEAN, m.site(frame, node, "guard"))
         return
 
 
@@ -198,12 +215,16 @@ def _import_from(m: Machine, node: ast.ImportFrom, frame: Frame) -> None:
                 ImportError,
                 frame=frame,
                 guard=of(Kind.DEPENDENCY),
-                cause="import",
+                cause="name",
+                message=f"cannot import name {alias.name!r} from {target!r}",
             )
         frame.locals[alias.asname or alias.name] = value
 
 
 def _check_import(m: Machine, frame: Frame, node: ast.stmt, dotted: str) -> None:
+    if not m.world.certain(dotted) and any(where is frame for _, where in m.handlers):
+        # Whether it is installed is not known, and this function goes on either way.
+        m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
     if m.world.exists(dotted) is False:
         raise m.refuse(
             m.site(frame, node, "raise"),

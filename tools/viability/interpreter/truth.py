@@ -17,6 +17,7 @@ from tools.viability.interpreter.values import (
     Union,
     Unknown,
     bare,
+    set_apart,
     strip,
 )
 
@@ -31,6 +32,8 @@ SCALARS = (int, float, str, bytes, bool, type(None))
 def truth(m: Machine, value: Any) -> tuple[bool | None, Taint]:
     """Whether a value is true: True, False, or None where it is not known; and what that depends on."""
     v, t = strip(value)
+    if v is None:
+        return False, set_apart(t)
     if isinstance(v, Unknown):
         return None, t
     if isinstance(v, Union):
@@ -86,6 +89,31 @@ def deep(value: Any) -> tuple[Any, Taint]:
 
 
 def has_unknown(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
+    """Whether a value, or anything in it, is not known."""
+    value = bare(value)
+    if isinstance(value, (tuple, list, set, frozenset)):
         return any(has_unknown(item) for item in value)
+    if isinstance(value, dict):
+        return any(has_unknown(item) for pair in value.items() for item in pair)
     return isinstance(value, (Unknown, Union))
+
+
+def data_only(*values: Any) -> bool:
+    """Whether all that is unknown in some values is data of a request."""
+    leaves: list[bool] = []
+
+    def walk(value: Any) -> None:
+        value = bare(value)
+        if isinstance(value, Unknown):
+            leaves.append(value.soft)
+        elif isinstance(value, Tensor):
+            leaves.append(True)
+        elif isinstance(value, Union):
+            leaves.append(False)
+        elif isinstance(value, (tuple, list, set, frozenset)):
+            for item in value:
+                walk(item)
+
+    for value in values:
+        walk(value)
+    return bool(leaves) and all(leaves)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -117,17 +117,42 @@ class Unknown:
     """A value that the sources do not tell.
 
     ``fact`` names it for a person (``cudnn.backend_version()``); ``test`` is ``(fact, op, value)`` where
-    the unknown is a comparison of such a fact with a constant. ``runtime`` marks data that exists only
-    while serving (a tensor, a batch): such a thing is never ``None``.
+    the unknown is a comparison of such a fact with a constant. ``runtime`` marks a thing that exists while
+    serving (a tensor, a batch, a group): it is never ``None``. ``soft`` marks what depends on the data
+    alone: every way that it may choose is taken by some request. ``ordinary`` holds the one value that
+    data alone leads to where other values need something else besides.
     """
 
     fact: str | None = None
     test: tuple[str, str, Any] | None = None
     runtime: bool = False
+    soft: bool = False
+    ordinary: tuple[Any, ...] = ()
 
 
 UNKNOWN = Unknown()
-RUNTIME = Unknown(runtime=True)
+NOT_NONE = Unknown(runtime=True)
+RUNTIME = Unknown(runtime=True, soft=True)
+
+
+def usually(value: Any) -> tuple[Any, ...]:
+    """The one value that data alone leads to, if there is one."""
+    v = bare(value)
+    return v.ordinary if isinstance(v, (Unknown, Union)) else ()
+
+
+def set_apart(taint: Taint) -> Taint:
+    """What telling ``None`` from the rest depends on.
+
+    Sizes that stand in for a request's are never ``None``, and an option that nobody set is.
+    """
+    return replace(taint, kinds=taint.kinds - {Kind.SOFT}) if Kind.SOFT in taint.kinds else taint
+
+
+def soften(value: Any) -> Any:
+    """An unknown that came about by a choice on the data alone."""
+    v, t = strip(value)
+    return taint(replace(v, soft=True), t) if isinstance(v, Unknown) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +303,10 @@ class Instance:
 
 @dataclass(slots=True, eq=False)
 class Union:
-    """One of a few values; which one is not known."""
+    """One of a few values; which one is not known. ``ordinary`` as in :class:`Unknown`."""
 
     options: tuple[Any, ...]
+    ordinary: tuple[Any, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
