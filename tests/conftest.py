@@ -57,3 +57,10 @@ def wheels(request: pytest.FixtureRequest) -> Wheels:
             raise
 
     return give
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with ``network`` tests first: they take longest, and one worker does all of a file (loadfile),
+    so that what it prepares is prepared once. The short ones then fill what is left of the time."""
+    slow = {item.path for item in items if item.get_closest_marker("network")}
+    items.sort(key=lambda item: item.path not in slow)
