@@ -171,7 +171,7 @@ def _row(
     room = width - 4
     if row.verdict is not Verdict.BLOCKED or place is None:
         return [*first, [("    ", ""), (shorten(below, room), "dim" if why else "")]]
-    at = path_of(where(place), min(max(room - 2 - len(squeeze(below)), 34), room))
+    at = path_of(where(place), min(max(room - 2 - len(squeeze(below)), 34), room - 3))
     return [*first, [("    ", ""), (at, "dim"), ("  ", ""), (shorten(below, room - 2 - len(at)), "")]]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.question import NoArchitectureError, QuestionError, parse_question
-from agent.words import words_data
+from agent.words import known_quantisation, words_data
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,18 @@ from agent.words import words_data
         ("qwen3.5 nvfp4 on blackwell sm103", {"arch": "sm103"}),
         ("fastest backend for Qwen3.5 NVFP4 at 100 tokens on sm100", {"model": "Qwen3.5", "arch": "sm100"}),
         ("on sm120", {"model": None, "quantisation": None, "arch": "sm120"}),
+        # People call a consumer's card by its number.
+        ("gpt-oss-120b mxfp4 on 2x5090", {"arch": "sm120", "gpu": "5090", "gpu_count": 2}),
+        ("llama 3.3 70b bf16 4090", {"model": "llama 3.3 70b", "arch": "sm89"}),
+        (
+            "Qwen3.5-397B-A17B NVFP4 on RTX PRO 6000 Blackwell Server Edition x8",
+            {"model": "Qwen3.5-397B-A17B", "arch": "sm120", "gpu_count": 8},
+        ),
+        ("minimax-m2 awq on a100 tp 8", {"model": "minimax-m2", "gpu_count": 8}),
+        ("qwen3.5 nvfp4 on sm120 --tp=4", {"model": "qwen3.5", "gpu_count": 4}),
+        ("qwen3.5 nvfp4 on 8x h200 tp4", {"model": "qwen3.5", "gpu_count": 8}),
+        # What is written like an option's value is no model where something else is.
+        ("why does birch_fast fail for qwen3.5 nvfp4 on sm120", {"model": "qwen3.5"}),
     ],
 )
 def test_understood(question: str, expected: dict[str, Any]) -> None:
@@ -96,6 +108,10 @@ def test_understood(question: str, expected: dict[str, Any]) -> None:
         ("llama on sm90 and sm120", ["sm90 and sm120"]),
         ("foo on rtx 9999", ["rtx 9999", "sm120"]),
         ("foo on sm999", ["sm999"]),
+        ("qwen3.5 nvfp4 on mi300x", ["'mi300x'", "no architecture or GPU", "sm120"]),
+        ("qwen3.5 nvfp4 on 5090 and 4090", ["sm120 (5090)", "sm89 (4090)"]),
+        ("qwen3.5 nvfp4 on my machine", ["no GPU architecture", "--arch"]),
+        ("qwen3.5 nvfp4 on sm120 " + "word " * 2000, ["10023 characters", "at most 2000"]),
         ("sglang vs vllm qwen3 on sm90", ["sglang, vllm"]),
         ("qwen3 on sm90 sglang 0.5.9 sglang 0.5.10", ["0.5.9 and 0.5.10"]),
         ("qwen3 deepseek-v3 on sm90", []),
@@ -123,6 +139,8 @@ def test_every_default_is_said() -> None:
     assert any("no model" in text for text in parse_question("nvfp4 on sm120").assumed)
     assert any("KV cache" in text for text in parse_question("qwen nvfp4 fp8 kv-cache sm120").assumed)
     assert any("cuda 12.8" in text for text in parse_question("qwen nvfp4 sm120 cuda 12.8").assumed)
+    assert any('"tp 8"' in text for text in parse_question("qwen3.5 nvfp4 tp 8 on sm120").assumed)
+    assert any("'birch_fast'" in text for text in parse_question("birch_fast or qwen3.5 on sm120").assumed)
     assert any("'hello'" in text for text in parse_question("hello and qwen3.5 nvfp4 sm120").assumed)
     assert parse_question("qwen3.5 nvfp4 sm120 with sglang").assumed == ()
 
@@ -139,6 +157,38 @@ def test_options_fill_in_and_must_agree() -> None:
         parse_question("qwen3.5 sm120", engine="nothing")
     with pytest.raises(QuestionError, match="no architecture or GPU"):
         parse_question("qwen3.5", arch="potato")
+
+
+def test_packages_of_options_must_agree_and_name_the_engine() -> None:
+    question = "qwen3.5 nvfp4 on sm120"
+    assert parse_question(question, requirements=["vllm==0.20.1"]).engine == "vllm"
+    assert parse_question(question, requirements=["vllm"]).engine == "vllm"
+    assert parse_question(question, requirements=["flashinfer_python==0.6.5"]).engine == "sglang"
+    # What the question did not say is not put into its mouth.
+    assert parse_question(question, requirements=["sglang==0.5.9"]).packages == {}
+    with pytest.raises(QuestionError, match=r"sglang is named in two versions, 0\.5\.9 and 0\.5\.10"):
+        parse_question(f"{question} sglang 0.5.9", requirements=["sglang==0.5.10"])
+    with pytest.raises(QuestionError, match=r"flashinfer-python is named in two versions"):
+        parse_question(f"{question} flashinfer 0.6.5", requirements=["FlashInfer_Python==0.6.4"])
+    with pytest.raises(QuestionError, match="several engines"):
+        parse_question(f"{question} sglang", requirements=["vllm==0.20.1"])
+
+
+def test_the_only_engine_of_an_environment_is_meant() -> None:
+    question = "qwen3.5 nvfp4 on sm120"
+    target = parse_question(question, installed=["torch", "vllm"])
+    assert target.engine == "vllm"
+    assert any("vllm" in text and "this environment" in text for text in target.assumed)
+    assert parse_question(question, installed=["sglang", "vllm"]).engine == "sglang"
+    assert parse_question(f"{question} sglang", installed=["vllm"]).engine == "sglang"
+
+
+def test_a_quantisation_as_an_option_is_known_or_refused() -> None:
+    assert known_quantisation("NV-FP4") == "nvfp4"
+    with pytest.raises(QuestionError, match="unknown quantisation 'nonsense'; expected one of nvfp4"):
+        known_quantisation("nonsense")
+    with pytest.raises(QuestionError, match="nvfp4, mxfp4"):
+        known_quantisation("fp4")
 
 
 def test_the_gpu_of_this_machine_is_an_assumption_only_where_it_is_one() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
 
-from agent.layout import command_lines, plain
+from agent.layout import command_lines, path_of, plain
 from agent.markdown import markdown
-from agent.recommend import PLACEHOLDER, choose, command, recommend
 from agent.ranking import matter
+from agent.reasons import undecided
+from agent.recommend import PLACEHOLDER, choose, command, recommend
 from agent.report import HEIGHT, MOST_ROWS, screen
 from agent.text import safe, shorten
 from memory.vocabulary import (
@@ -25,6 +29,7 @@ from memory.vocabulary import (
     Finding,
     FindingStatus,
     FirstGate,
+    HypothesisState,
     Level,
     NotRun,
     Observed,
@@ -36,6 +41,7 @@ from memory.vocabulary import (
 )
 from tools.engines.adapter import engines
 from tools.engines.options import DeclaredValue, Option
+from transcripts.events import HypothesisChanged
 
 LAUNCH = engines()["sglang"].launch
 EVIL = "\x1b[31m[bold]\u202eevil[/bold]\n| `x` <b>"
@@ -172,6 +178,164 @@ def test_conditions_and_reroutes_are_said() -> None:
     text = plain(screen(answer(rows)))
     assert "if lib >= 9" in text
     assert "rerouted  runs z" in text
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ([("lib.backend_version()", ">=", 91002)], "if lib backend_version >= 91002"),
+        ([("lib.__version__", ">=", [1, 13])], "if lib version >= 1.13"),
+        ([("n", ">=", 3), ("n", ">=", 7), ("n", ">=", 5), ("m", "<", 2)], "if n >= 7 and m < 2"),
+        ([("n", "<=", 3), ("n", "<=", 2)], "if n <= 2"),
+        ([("n", ">=", 3), ("n", ">=", "x")], "if n >= 3 and n >= x"),
+        ([("kind", "in", [1, 2])], "if kind in [1, 2]"),
+        ([("f(x)", "unknown", None)], "if f(x) (not readable)"),
+    ],
+)
+def test_conditions_are_written_as_people_do(conditions: list[tuple[str, Any, Any]], said: str) -> None:
+    facts = tuple(Condition(fact=fact, op=op, value=value) for fact, op, value in conditions)
+    text = plain(screen(answer([row("c", "a", Verdict.NO_STATIC_OBSTACLE, conditions=facts)])))
+    assert said in [line.strip() for line in text.split("\n")]
+
+
+def test_why_reading_does_not_decide_is_said_with_every_row() -> None:
+    rows = [row("c", "a", Verdict.UNKNOWN), row("c", "b", Verdict.UNKNOWN)]
+    why = {("c", "a"): "runs compiled code that was not read: lib.kernel"}
+    text = plain(screen(answer(rows), everything=True, why=why))
+    assert re.search(r"c a +unknown\n +runs compiled code that was not read: lib.kernel\n", text)
+    assert "| `c` | `a` | unknown | runs compiled code that was not read: lib.kernel |" in markdown(
+        answer(rows), why
+    )
+    hypotheses = [
+        HypothesisChanged(
+            id=one.backend,
+            component="c",
+            backend=one.backend,
+            arch="sm120",
+            state=HypothesisState.INCONCLUSIVE,
+            because=f"unknown: {one.backend} leads nowhere",
+            row=one,
+        )
+        for one in rows
+    ]
+    assert undecided(hypotheses) == {("c", "a"): "a leads nowhere", ("c", "b"): "b leads nowhere"}
+
+
+def test_an_automatic_value_is_shown_with_what_it_leads_to() -> None:
+    rows = [
+        row("c", "auto", Verdict.NO_STATIC_OBSTACLE, runs_instead="good"),
+        row("c", "good", Verdict.NO_STATIC_OBSTACLE),
+        row("d", "auto", Verdict.NO_STATIC_OBSTACLE, runs_instead="other"),
+    ]
+    found = Recommendation(command="x", tested=False, ranked_by=("c: good, the default leads to it",))
+    text = plain(screen(answer(rows, found)))
+    assert re.search(r"▸ c auto → good +no static obstacle", text)
+    assert re.search(r"· d auto +no static obstacle  → other", text)
+    assert re.search(r"▸ c good +no static", plain(screen(answer(rows, found), everything=True)))
+
+
+def test_a_component_that_the_engine_decides_gets_no_flag() -> None:
+    choice = choose(option(None, "a", "b"), GOOD, [])
+    assert choice is not None
+    assert choice.left_to_engine
+    found = recommend(Target(question="q", arch="sm120"), LAUNCH, [choice], [])
+    assert found is not None
+    assert "--c-backend" not in found.command
+    assert found.ranked_by == ("c: left to the engine; --c-backend has no default, it decides by itself",)
+    assert found.alternatives == ("c: a", "c: b")
+    text = plain(screen(answer(GOOD, found)))
+    assert "Candidate, untested (c: left to the engine):" in text
+    assert "▸" not in text
+    # What was measured is better than what the engine would guess.
+    ran = Observed(level=Level.SERVER, outcome=Outcome.OK, experiment="e1")
+    choice = choose(option(None, "a", "b"), [GOOD[0], GOOD[1].model_copy(update={"observed": ran})], [])
+    assert choice is not None
+    found = recommend(Target(question="q", arch="sm120"), LAUNCH, [choice], [])
+    assert found is not None
+    assert found.command.endswith("--c-backend b")
+
+
+def test_of_what_is_refused_the_gpu_comes_before_the_candidates_and_options_once() -> None:
+    def stopped(name: str, line: str) -> Row:
+        return trap("c", name).model_copy(
+            update={"because": Because.OPTION, "evidence": (evidence(file=f"pkg/{line}.py"),)}
+        )
+
+    rows = [
+        *[stopped(name, "few") for name in ("x1",)],
+        *[stopped(name, "many") for name in ("y1", "y2", "y3")],
+        row("c", "second", Verdict.NO_STATIC_OBSTACLE),
+        row("c", "first", Verdict.NO_STATIC_OBSTACLE),
+        trap("c", "gpu"),
+    ]
+    found = Recommendation(command="x", tested=False, ranked_by=("c: first, why",))
+    names = [[one.backend for one in group] for group in matter(answer(rows, found))]
+    assert names == [["first"], ["gpu"], ["y1", "y2", "y3"], ["second"], ["x1"]]
+    # A first gate that does not say yes lets nobody believe anything.
+    unsure = FirstGate(verdict=Verdict.UNKNOWN, file="engine/options.py", line=3)
+    assert "first gate: yes" not in plain(
+        screen(answer([trap("c", "x").model_copy(update={"first_gate": unsure})]))
+    )
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_screen_is_a_screen_whatever_is_on_it(width: int) -> None:
+    random = Random(width)
+    words = ["a", "flash", "x" * 50, "gemm_backend", EVIL, "/very/long/path" * 12, "it's", "\\\\"]
+
+    def text(most: int) -> str:
+        return "_".join(random.choice(words) for _ in range(random.randint(1, most)))
+
+    for _ in range(60):
+        rows = [
+            row(
+                random.choice(["fp4_gemm", "moe_runner", "c" * 40]),
+                text(3),
+                random.choice(list(Verdict)),
+                conditions=tuple(
+                    Condition(fact=text(4), op=">=", value=n) for n in range(random.randint(0, 3))
+                ),
+                runs_instead=random.choice([None, text(3)]),
+                first_gate=random.choice(
+                    [None, FirstGate(verdict=Verdict.NO_STATIC_OBSTACLE, file="f", line=1)]
+                ),
+                evidence=(evidence(text(5), f"{text(5)}.py"),),
+            )
+            for _ in range(random.randint(0, 30))
+        ]
+        command = " ".join(
+            ["python", "--model-path", text(20), *(f"--{text(2)} {text(2)}" for _ in range(9))]
+        )
+        found = Recommendation(command=command, tested=False, ranked_by=(f"{text(1)}: {text(1)}, why",))
+        target = Target(question="q", model=text(9), arch="sm120", assumed=tuple(text(6) for _ in range(5)))
+        drawn = screen(answer(rows, random.choice([None, found]), target=target), width=width)
+        assert len(drawn) < HEIGHT
+        for line in plain(drawn).split("\n"):
+            assert len(line) <= width, line
+            assert line.isprintable()
+
+
+@pytest.mark.parametrize("width", [30, 40, 80])
+def test_a_broken_command_is_the_same_command_to_a_shell(width: int) -> None:
+    path = "/data/models/" + "a-long-folder/" * 12 + "snapshot\\\\x"
+    command = f"python -m engine --model-path {path} --c-backend good --tp-size 8"
+    lines = command_lines(command, width)
+    assert all(len(line) <= width for line in lines)
+    finished = subprocess.run(
+        ["sh", "-c", "set -- " + "\n".join(lines) + "\nprintf '%s\\n' \"$@\""],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    assert finished.stdout.split("\n")[:-1] == shlex.split(command)
+
+
+def test_a_path_is_cut_between_folders() -> None:
+    assert path_of("a/bb/ccc/file.py:12", 40) == "a/bb/ccc/file.py:12"
+    assert path_of("a/bb/ccc/file.py:12", 18) == "…/ccc/file.py:12"
+    assert path_of("a/bb/ccc/file.py:12", 12) == "…/file.py:12"
+    assert path_of("a/bb/ccc/file.py:12", 8) == "…e.py:12"
 
 
 def test_foreign_text_cannot_drive_a_terminal_or_become_markup() -> None:
