@@ -158,3 +158,21 @@ def test_the_doctor_asks_the_index_that_uv_is_set_up_for(
     # What uv has in its cache does not count as an answer.
     assert by_name(checks(home))["network"].ok is False
     assert time.monotonic() - started < 12
+
+
+@pytest.mark.parametrize(
+    ("says", "gpus"),
+    [
+        ("0, GPU-a, X, 9.0, inf, 1e400, 1", 1),
+        ("one, two", 0),
+        ("", 0),
+        ("0, GPU-a, " + "x" * 200_000 + ", 9.0, 1, 1, 1", None),
+    ],
+)
+def test_an_answer_that_is_none_is_no_crash(path: Path, says: str, gpus: int | None) -> None:
+    program(path, "nvidia-smi", f"#!/bin/sh\necho '{says}'\n")
+    status = read_gpus()
+    if gpus is None:
+        assert "no table" in str(status.missing)
+    else:
+        assert (len(status.gpus), status.missing) == (gpus, None)

@@ -20,7 +20,7 @@ from tools.environment.child import allowed_environment, run_child
 from tools.environment.pins import default_engine
 from tools.environment.uv import Uv, find_uv
 from tools.hardware.gpu import read_gpus
-from tools.source.tree import decode
+from tools.source.tree import read_head
 
 SECONDS = 4.5
 """Each check is given this long; they run side by side. What hangs is ended within one second more."""
@@ -187,6 +187,6 @@ def _version(program: Path, seconds: float) -> str | None:
             )
         except OSError:
             return None
-        text = decode(output.read_bytes())
+        text = read_head(output, 1 << 16)
     match = re.search(r"release (\d[\w.]*)|\b(\d+\.\d[\w.+-]*)", text)
     return (match.group(1) or match.group(2)) if match and ended.code == 0 and not ended.timed_out else None

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from memory.vocabulary import Contract, Effect
 from tools.base import ToolContext, tool
 from tools.environment.child import allowed_environment, run_child
-from tools.source.tree import decode
+from tools.source.tree import read_head
 
 PROGRAM = "nvidia-smi"
 SECONDS = 10.0
@@ -111,15 +111,17 @@ def _query(program: str, what: str, folder: Path, seconds: float) -> tuple[list[
         )
     except OSError as error:
         return [], f"cannot run {program} ({error.strerror or error}); reinstall the driver"
-    text = decode(output.read_bytes())
+    text = read_head(output)
     if ended.timed_out:
         return [], f"{program} gave no answer in {seconds:.0f} s; the driver may hang: look at dmesg"
     if ended.code != 0:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         return [], f"{program} failed ({first[:200]}); check the driver"
-    return [
-        [cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), skipinitialspace=True) if row
-    ], None
+    try:
+        read = [row for row in csv.reader(io.StringIO(text), skipinitialspace=True) if row]
+    except csv.Error as error:
+        return [], f"{program} gave an answer that is no table ({error}); check the driver"
+    return [[cell.strip() for cell in row] for row in read], None
 
 
 def _gpu(row: Sequence[str], processes: dict[str, list[GpuProcess]]) -> Gpu:
@@ -141,5 +143,5 @@ def _number(text: str) -> int | None:
     """``[N/A]`` and the like are None."""
     try:
         return int(float(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
