@@ -52,6 +52,10 @@ class Views:
             where.append(f"status IN ({', '.join('?' * len(wanted))})")
             values += wanted
         words = text.split()
+        if len(packages or {}) > MOST_WORDS:
+            raise StoreError(
+                f"{len(packages or {})} packages are too many to look for; give at most {MOST_WORDS}"
+            )
         if len(words) > MOST_WORDS or len(text) > MOST_CHARACTERS:
             raise StoreError(
                 f"{len(words)} words of {len(text)} characters are too many to look for; "

@@ -399,6 +399,12 @@ def test_a_claim_says_nothing_beside_its_fields(context: Context, claim: Claim, 
         {"packages": {**claim.packages, "torch\n": "1"}},
     ):
         assert re.search("expected", refusal(context, claim.model_copy(update=change), site)), change
+    for depth in (20, 100, 300, 800):
+        nested: Any = 1
+        for _ in range(depth):
+            nested = [nested]
+        deep = claim.model_copy(update={"conditions": (Condition(fact="f", op="==", value=nested),)})
+        assert "nested past all use" in refusal(context, deep, site), depth
     many = claim.source_evidence * 2000
     assert "at most 256000" in refusal(context, claim.model_copy(update={"source_evidence": many}), site)
 

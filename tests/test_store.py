@@ -602,6 +602,8 @@ def test_a_search_for_too_much_is_refused(home: Home) -> None:
     for text in ("sm120 " * 41, "x" * 2001):
         with pytest.raises(StoreError, match="too many to look for"):
             Views(home).findings(text=text)
+    with pytest.raises(StoreError, match="50 packages are too many"):
+        Views(home).findings(packages={f"p{number}": "" for number in range(50)})
 
 
 READ_AS_ANOTHER = """

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.canonical import canonical
 from memory.names import distribution
@@ -23,6 +25,9 @@ CLAIM_LIMIT = 256_000
 """Bytes of a claim as JSON: hundreds of pieces of evidence."""
 WORDS_LIMIT = 300
 """Characters of any field of a claim but the quoted ones: names, numbers, versions, paths."""
+
+DEPTH_LIMIT = 12
+"""Levels of a claim: its own are four, and a condition may compare with a list."""
 
 _QUOTED = frozenset({"text", "excerpt"})
 _READ_ONLY = frozenset({Level.REPORT, Level.STATIC})
@@ -55,11 +60,16 @@ def check_claim(claim: Claim, context: Any, *, environment: str) -> Claim:
 
 def _check_shape(claim: Claim) -> None:
     """What can be told without reading anything."""
-    document = claim.model_dump(mode="json")
+    try:
+        document = claim.model_dump(mode="json")
+        _check_words(document, "claim")
+    except (RecursionError, PydanticSerializationError) as error:
+        raise ToolError(
+            "the claim is nested past all use; expected names, numbers and short lists"
+        ) from error
     size = len(canonical(document).encode())
     if size > CLAIM_LIMIT:
         raise ToolError(f"a claim of {size} bytes is refused (at most {CLAIM_LIMIT}); cite what decides")
-    _check_words(document, "claim")
     for name in ("component", "backend", "engine"):
         if not document[name] or any(character.isspace() for character in document[name]):
             raise ToolError(f"claim.{name} is {document[name]!r}; expected a name, without spaces")
@@ -85,8 +95,10 @@ def _check_shape(claim: Claim) -> None:
         raise ToolError(f"a claim of level {level} measures nothing; measurements need something that ran")
 
 
-def _check_words(value: Any, where: str) -> None:
+def _check_words(value: Any, where: str, depth: int = 0) -> None:
     """A finding's sentence is made of its fields: none may hold a text of its own, or hide one."""
+    if depth > DEPTH_LIMIT:
+        raise RecursionError
     if isinstance(value, str):
         if len(value) > WORDS_LIMIT or not value.isprintable():
             raise ToolError(
@@ -96,10 +108,10 @@ def _check_words(value: Any, where: str) -> None:
         for key, item in value.items():
             _check_words(key, f"a key of {where}")
             if key not in _QUOTED:
-                _check_words(item, f"{where}.{key}")
+                _check_words(item, f"{where}.{key}", depth + 1)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            _check_words(item, f"{where}[{number}]")
+            _check_words(item, f"{where}[{number}]", depth + 1)
 
 
 def _check_arch(arch: str) -> None:
