@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic_core import PydanticSerializationError
-
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.canonical import canonical
 from memory.names import distribution
@@ -63,7 +61,7 @@ def _check_shape(claim: Claim) -> None:
     try:
         document = claim.model_dump(mode="json")
         _check_words(document, "claim")
-    except (RecursionError, PydanticSerializationError) as error:
+    except (RecursionError, ValueError) as error:
         raise ToolError(
             "the claim is nested past all use; expected names, numbers and short lists"
         ) from error
