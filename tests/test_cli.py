@@ -143,11 +143,26 @@ def test_fast_commands_import_nothing_heavy(args: list[str], heavy: set[str]) ->
         (["investigate", "qwen nvfp4 on sm120", "--scenario", "x"], 2, ["KEY=VALUE"]),
         (["investigate", "qwen nvfp4 on sm120", "-p", "sglang>=1"], 2, ["several versions"]),
         (["investigate", "qwen nvfp4 on sm120", "--engine", "x"], 2, ["unknown engine"]),
+        (["investigate", "qwen nvfp4 on sm120", "-e", ""], 2, ["--environment is empty"]),
+        (["investigate", "qwen nvfp4 on sm120", "--scenario", "a b=c"], 2, ["KEY=VALUE"]),
+        (
+            ["investigate", "qwen nvfp4 on sm120 sglang 0.5.9", "-p", "sglang==0.5.10"],
+            2,
+            ["0.5.9 and 0.5.10"],
+        ),
+        (["investigate", "qwen nvfp4 on mi300x"], 2, ["mi300x"]),
+        (["investigate", "qwen nvfp4 on sm120 " + "x" * 10_000], 2, ["10020 characters"]),
         (["investigate"], 2, ["QUESTION", "--help"]),
         (["investigate", "q on sm120", "--nothing"], 2, ["--nothing"]),
         (["backends", "-e", "nothing", "--arch", "sm120"], 3, ["nothing"]),
         (["backends", "--arch", "potato"], 2, ["potato"]),
+        (["backends", "--arch", "sm120", "--quantisation", "zinc"], 2, ["'zinc'", "nvfp4"]),
+        (["explain", "c", "b", "--arch", "sm120", "--quantisation", "fp4"], 2, ["nvfp4, mxfp4"]),
+        (["explain", "c", "b", "--arch", ""], 2, ["no architecture"]),
         (["nonsense"], 2, ["nonsense"]),
+        (["transcripts"], 2, ["agent transcripts needs a command: list, show"]),
+        (["findings"], 2, ["agent findings needs a command: list, show"]),
+        (["environment"], 2, ["agent environment needs a command: create, list, show"]),
         (["report"], 2, ["--last"]),
         (["report", "--last"], 2, ["no transcripts yet"]),
         (["report", "20260101-aa"], 2, ["20260101-aa"]),
@@ -167,6 +182,49 @@ def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path, engine: Path)
     file.write_text("not a folder")
     finished = agent("investigate", "qwen nvfp4 on sm120", "-e", str(engine), home=file / "home")
     one_line(finished, 3, "ASSAY_HOME")
+
+
+@pytest.mark.parametrize("below", ["", "home"])
+@pytest.mark.parametrize(
+    "command",
+    [["transcripts", "list"], ["findings", "list"], ["environment", "list"], ["report", "--last"]],
+    ids=" ".join,
+)
+def test_a_home_that_is_no_folder_is_not_an_empty_one(tmp_path: Path, command: list[str], below: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    one_line(agent(*command, home=file / below), 3, str(file), "ASSAY_HOME")
+
+
+def test_facts_that_the_engine_does_not_know_are_refused(engine: Path) -> None:
+    for command in (
+        ["investigate", "qwen3.5 nvfp4 on sm120", "-e", str(engine)],
+        ["explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine)],
+    ):
+        one_line(agent(*command, "--scenario", "zinc=1"), 2, "sglang has no option 'zinc'")
+    one_line(agent(*command, "--scenario", "attenton.model_path=x"), 2, "'attenton'", "it has attention")
+    known = agent(*command, "--scenario", "attention.model_path=x", "--json")
+    assert known.returncode == 0, known.stderr
+
+
+def test_a_model_that_the_engine_does_not_register_is_refused(engine: Path) -> None:
+    finished = agent(
+        "explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine), "--model", "zincmodel9"
+    )
+    one_line(finished, 2, "no model called 'zincmodel9'")
+
+
+def test_the_engine_is_the_one_of_the_environment(tmp_path: Path) -> None:
+    root = tmp_path / "site-packages"
+    (root / "vllm" / "config").mkdir(parents=True)
+    (root / "vllm" / "__init__.py").write_text("")
+    info = root / "vllm-9.9.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 9.9.0\n")
+    (info / "RECORD").write_text("vllm/__init__.py,,\n")
+    finished = agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", str(root), "--json")
+    assert "engine vllm" in finished.stderr
+    assert "sglang" not in finished.stderr
 
 
 def test_a_component_or_backend_that_is_not_there_is_listed(engine: Path) -> None:
@@ -198,22 +256,29 @@ def test_a_damaged_database_is_one_line(tmp_path: Path) -> None:
     one_line(agent("findings", "list", home=home), 2, "findings.db")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    try:
-        finished = subprocess.run(
-            [sys.executable, "-m", "agent.cli.main", "--help"],
-            stdout=write,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=60,
-            check=False,
-        )
-    finally:
-        os.close(write)
-    assert finished.stderr == b""
-    assert finished.returncode == 0
+def test_an_investigation_that_cannot_keep_its_rows_leaves_no_transcript(
+    tmp_path: Path, engine: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "findings.db").write_bytes(b"not a database" * 100)
+    one_line(agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", str(engine), home=home), 2, "findings.db")
+    assert list((home / "transcripts").iterdir()) == []
+
+
+def test_what_lies_among_the_transcripts_is_passed_over(tmp_path: Path, engine: Path) -> None:
+    home = tmp_path / "home"
+    question = ["investigate", "qwen3.5 nvfp4 on sm120", "-e", str(engine), "--json"]
+    name = json.loads(agent(*question, home=home).stdout)["transcript"]
+    folder = home / "transcripts"
+    (folder / "20990101-link.jsonl").symlink_to(tmp_path / "nowhere")
+    (folder / "20990101-folder.jsonl").mkdir()
+    (folder / "someone.jsonl").write_text('{"type":"user","message":"hi"}\n')
+    listed = agent("transcripts", "list", home=home)
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout.split()[:2] == ["someone", "unreadable"]
+    again = agent("report", "--last", "--json", home=home)
+    assert json.loads(again.stdout)["transcript"] == name
 
 
 def test_ctrl_c_is_130_without_a_traceback(tmp_path: Path) -> None:

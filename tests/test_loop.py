@@ -228,6 +228,59 @@ def test_nothing_decided_is_not_an_answer(home: Home, engine: Path) -> None:
     assert (concluded.exit_reason, concluded.exit_code) == ("stopped", 4)
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (ToolError("no such thing here"), 2, "no such thing here"),
+        (ToolError("fetch it first", missing=True), 3, "fetch it first"),
+        (ZeroDivisionError("a bug"), 4, "ZeroDivisionError"),
+    ],
+)
+def test_a_trace_that_always_fails_is_no_verdict_of_the_source(
+    home: Home, engine: Path, error: Exception, code: int, said: str
+) -> None:
+    def fail(args: Any, context: Any) -> Any:
+        raise error
+
+    concluded = investigate(
+        home, engine, tools=tools(trace_viability=dataclasses.replace(FAKE_TRACE, run=fail)), batches={}
+    )
+    assert (concluded.exit_code, concluded.answer) == (code, None)
+    assert said in concluded.summary
+
+
+@pytest.mark.parametrize(
+    ("scenario", "said"),
+    [
+        ({"zinc": "1"}, "sglang has no option 'zinc' here"),
+        ({"attention.zinc": "1"}, "sglang has no option 'zinc' here"),
+        ({"atention.model_path": "1"}, "no component 'atention' here; it has attention"),
+        ({"attention_backend": "elm", "zinc": "1"}, "no option 'zinc'"),
+    ],
+)
+def test_facts_that_nothing_reads_are_refused(
+    home: Home, engine: Path, scenario: dict[str, str], said: str
+) -> None:
+    concluded = investigate(home, engine, options={"scenario": scenario})
+    assert (concluded.exit_reason, concluded.exit_code) == ("failed", 2)
+    assert said in concluded.summary
+    assert not [data for data in bodies(home, Called) if data.tool == "trace_viability"]
+
+
+def test_facts_that_the_engine_declares_reach_their_component(home: Home, engine: Path) -> None:
+    given = {"quantization": "x", "attention.model_path": "m", "moe_runner_backend": "dune"}
+    concluded = investigate(home, engine, options={"scenario": given})
+    assert concluded.exit_code == 0
+    traced = {
+        data.input["component"]: data.input["scenario"]
+        for data in bodies(home, Called)
+        if data.tool == "trace_viability"
+    }
+    common = {"quantization": "x", "moe_runner_backend": "dune"}
+    assert traced["attention"] == {**common, "model_path": "m"}
+    assert traced["fp4_gemm"] == traced["moe_runner"] == common
+
+
 def test_ctrl_c_closes_open_calls_and_concludes(home: Home, engine: Path) -> None:
     def interrupt(context: Any, inputs: Sequence[Any]) -> list[Any]:
         raise KeyboardInterrupt
