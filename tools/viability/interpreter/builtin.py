@@ -181,7 +181,10 @@ def _sorted(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 def _next(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     items, t = elements(m, args[0])
     if items:
-        return taint(items[0], t)
+        key = id(bare(args[0]))
+        first = key not in m.iterated
+        m.iterated[key] = bare(args[0])
+        return taint(items[0] if first or len(items) == 1 else UNKNOWN, t)
     return taint(args[1] if len(args) > 1 and items is not None else UNKNOWN, t)
 
 

@@ -226,6 +226,8 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
     except Leave as leave:
         value = leave.value
     except Raised as error:
+        if inner.yields is not None:
+            return UNKNOWN  # raised where the items are asked for, if they are
         if not inner.pending or (error.record is not None and error.record.proven):
             raise
         # An earlier exit that may have been taken: the raise is one of several ends.

@@ -65,6 +65,8 @@ class Machine:
     """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
     born: dict[int, tuple[Any, int]] = field(default_factory=dict)
     """Containers and the step at which they came into being, by identity."""
+    iterated: dict[int, Any] = field(default_factory=dict)
+    """Containers that an iterator has taken from, by identity."""
     lost: dict[int, Any] = field(default_factory=dict)
     """Containers whose content is not known any more, by identity."""
     held: dict[int, tuple[Any, Taint]] = field(default_factory=dict)
