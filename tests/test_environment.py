@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +119,28 @@ def test_a_folder_without_description_is_no_environment(home: Home) -> None:
     assert list_environments(home) == []
     with pytest.raises(ToolError, match="there is none yet"):
         open_environment(home, "sglang-0.5.9")
+
+
+def test_an_installed_file_edited_in_place_makes_another_environment(home: Home, tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    text = '__version__ = "0.5.9"\n'
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+    unpacked(site, "sglang", "0.5.9", record=f"sglang/__init__.py,sha256={digest},{len(text)}\n")
+    path, record = site / "sglang" / "__init__.py", site / "sglang-0.5.9.dist-info" / "RECORD"
+    installed = record.stat().st_mtime_ns
+    os.utime(path, ns=(installed, installed))
+    made = open_environment(home, str(site)).fingerprint
+    os.utime(path, ns=(installed + 10**9, installed + 10**9))
+    assert open_environment(home, str(site)).fingerprint == made, "copied, and the same"
+    path.write_text(text.replace("9", "8"))
+    os.utime(path, ns=(installed + 10**9, installed + 10**9))
+    edited = open_environment(home, str(site)).fingerprint
+    assert edited != made
+    path.write_text(text + "EDITED = True\n")
+    os.utime(path, ns=(installed, installed))
+    assert open_environment(home, str(site)).fingerprint not in {made, edited}, "of another size"
+    path.write_text(text)
+    assert open_environment(home, str(site)).fingerprint == made, "put back"
 
 
 def test_site_packages_of_others_are_read_in_place(home: Home, tmp_path: Path) -> None:

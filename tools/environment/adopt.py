@@ -1,13 +1,17 @@
 """A folder of someone else's, read in place: a ``site-packages``, a virtual environment, or a checkout.
 
-Nothing in it is imported or changed, and no file is hashed whole: a folder may hold 30,000 of them. What
-installed packages are is taken from the ``RECORD`` of each ``*.dist-info``; a checkout is told by its git
-commit and by the names, sizes and times of its files.
+Nothing in it is imported or changed, and few files are hashed: a folder may hold 30,000 of them. What
+installed packages are is taken from the ``RECORD`` of each ``*.dist-info``, and from the source files that
+are not any more what it says; a checkout is told by its git commit and by the names, sizes and times of
+its files.
 """
 
 from __future__ import annotations
 
+import base64
+import csv
 import hashlib
+import io
 import os
 import re
 import tomllib
@@ -93,8 +97,35 @@ def _recorded(root: Path) -> list[str]:
         for name in ("RECORD", "direct_url.json"):
             if (info / name).is_file():
                 sha.update((info / name).read_bytes())
+        for path, content in _edited(root, info / "RECORD"):
+            sha.update(f"{path}\0{content}\0".encode())
         marks.append(sha.hexdigest())
     return marks
+
+
+def _edited(root: Path, record: Path) -> list[tuple[str, str]]:
+    """Source files that were changed since they were installed, and the hash of what is there now.
+
+    An installer writes ``RECORD`` last: a file of the size that it states, and not younger, is as it was.
+    """
+    if not record.is_file():
+        return []
+    installed, found = record.stat().st_mtime_ns, []
+    for row in csv.reader(io.StringIO(record.read_text(encoding="utf-8", errors="replace"))):
+        if len(row) < 3 or not row[0].endswith(".py") or not row[1].startswith("sha256="):
+            continue
+        path = root / row[0]
+        try:
+            state = path.stat()
+            if state.st_mtime_ns <= installed and row[2] == str(state.st_size):
+                continue
+            digest = hashlib.sha256(path.read_bytes()).digest()
+        except OSError:
+            found.append((row[0], "missing"))
+            continue
+        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != row[1].removeprefix("sha256="):
+            found.append((row[0], digest.hex()))
+    return found
 
 
 def _checked_out(root: Path) -> dict[str, str]:
