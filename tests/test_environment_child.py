@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from tools.environment.child import allowed_environment, run_child
+from tools.environment.uv import _environment as uv_environment
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
@@ -169,3 +171,19 @@ def test_a_child_gets_no_open_file_of_ours(tmp_path: Path) -> None:
 def test_only_children_that_go_there_know_the_way_to_a_network() -> None:
     given = {"PATH": "/bin", "HTTPS_PROXY": "http://me:secret@proxy", "NETRC": "/n", "SSH_AUTH_SOCK": "/s"}
     assert allowed_environment(given) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize("own", ["SSL_CERT_FILE", "SSL_CERT_DIR", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS"])
+def test_uv_believes_the_systems_certificates_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS"):
+        monkeypatch.delenv(name, raising=False)
+    paths = ssl.get_default_verify_paths()
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile="/certs.pem"))
+    assert uv_environment(retries=False)["UV_SYSTEM_CERTS"] == "1"
+    monkeypatch.setenv(own, "0")
+    assert uv_environment(retries=False).get("UV_SYSTEM_CERTS", "0") == "0"
+    monkeypatch.delenv(own)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=None))
+    assert "UV_SYSTEM_CERTS" not in uv_environment(retries=False), "the system has none"

@@ -31,7 +31,9 @@ print(parse_question("x nvfp4 on sm120").arch, *sorted(registry()))
 @pytest.mark.network  # fetches the build backend
 def test_the_wheel_holds_all_and_runs_from_a_folder_with_the_same_names(tmp_path: Path) -> None:
     subprocess.run(
-        [str(find_uv()), "build", "--quiet", "--wheel", "--out-dir", str(tmp_path), str(ROOT)], check=True
+        [str(find_uv()), "build", "--quiet", "--wheel", "--out-dir", str(tmp_path), str(ROOT)],
+        check=True,
+        env={"UV_SYSTEM_CERTS": "1", **os.environ},
     )
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

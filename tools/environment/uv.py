@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import ssl
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
@@ -259,6 +260,11 @@ def _environment(*, retries: bool) -> dict[str, str]:
         os.environ, lambda name: name in NETWORK or _SETTINGS.fullmatch(name) is not None
     )
     found |= {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    if not {"UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "SSL_CERT_FILE", "SSL_CERT_DIR"} & set(found):
+        # Where a network signs its own certificates the system knows them: believe what pip believes.
+        known = ssl.get_default_verify_paths()
+        if known.cafile or known.capath:
+            found["UV_SYSTEM_CERTS"] = "1"
     if retries:  # A question that fails should say so soon; a download of 400 MB should not give up.
         found.setdefault("UV_HTTP_RETRIES", "1")
     return found
