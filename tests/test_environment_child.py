@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -179,11 +180,11 @@ def test_uv_believes_the_systems_certificates_unless_told_otherwise(
 ) -> None:
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS"):
         monkeypatch.delenv(name, raising=False)
-    paths = ssl.get_default_verify_paths()
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile="/certs.pem"))
+    system = SimpleNamespace(cafile="/certs.pem", capath=None)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: system)
     assert uv_environment(retries=False)["UV_SYSTEM_CERTS"] == "1"
     monkeypatch.setenv(own, "0")
     assert uv_environment(retries=False).get("UV_SYSTEM_CERTS", "0") == "0"
     monkeypatch.delenv(own)
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=None))
+    system.cafile = None
     assert "UV_SYSTEM_CERTS" not in uv_environment(retries=False), "the system has none"
