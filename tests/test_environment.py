@@ -414,3 +414,15 @@ def test_a_project_file_that_says_nothing_stops_nothing(home: Home, tmp_path: Pa
     (tmp_path / "sglang" / "__init__.py").write_text('__version__ = "1.0\n"\n')
     (tmp_path / "pyproject.toml").write_text(project)
     assert open_environment(home, str(tmp_path)).packages == {"sglang": "unknown"}
+
+
+def test_a_record_that_names_pipes_and_files_elsewhere_stops_nothing(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text("secret = 1\n")
+    record = "".join(
+        f"{name},sha256=x,1\n" for name in ("sglang/pipe.py", "../outside.py", "/nul\0.py", "sglang")
+    )
+    unpacked(tmp_path / "site", "sglang", "0.5.9", record=record)
+    os.mkfifo(tmp_path / "site" / "sglang" / "pipe.py")
+    first = open_environment(home, str(tmp_path / "site"))
+    assert first.packages == {"sglang": "0.5.9"}
+    assert open_environment(home, str(tmp_path / "site")).fingerprint == first.fingerprint

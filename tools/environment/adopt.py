@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
-import io
 import os
 import re
 import tomllib
@@ -21,7 +20,7 @@ from memory.canonical import sha256_of
 from memory.names import distribution
 from tools.base import ToolError
 from tools.environment.model import Environment
-from tools.source.tree import SourceTree, read_head
+from tools.source.tree import READ_LIMIT, SourceTree, read_head
 
 _VERSION = re.compile(r"""^_?_?version_?_?[ \t]*(?::[ \t]*str[ \t]*)?=[ \t]*['"]([^'"\s]{1,100})['"]""", re.M)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,100}[A-Za-z0-9])?")
@@ -108,10 +107,12 @@ def _edited(root: Path, record: Path) -> list[tuple[str, str]]:
 
     An installer writes ``RECORD`` last: a file of the size that it states, and not younger, is as it was.
     """
-    if not record.is_file():
+    try:
+        installed, found = record.stat().st_mtime_ns, []
+        rows = list(csv.reader(read_head(record).splitlines()))
+    except (OSError, csv.Error):
         return []
-    installed, found = record.stat().st_mtime_ns, []
-    for row in csv.reader(io.StringIO(record.read_text(encoding="utf-8", errors="replace"))):
+    for row in rows:
         if len(row) < 3 or not row[0].endswith(".py") or not row[1].startswith("sha256="):
             continue
         path = root / row[0]
@@ -119,8 +120,12 @@ def _edited(root: Path, record: Path) -> list[tuple[str, str]]:
             state = path.stat()
             if state.st_mtime_ns <= installed and row[2] == str(state.st_size):
                 continue
+            # A record is foreign text: it may name a pipe, or a file that is none of the folder's.
+            if not path.is_file() or state.st_size > READ_LIMIT or root not in path.resolve().parents:
+                found.append((row[0], f"{state.st_size} {state.st_mtime_ns}"))
+                continue
             digest = hashlib.sha256(path.read_bytes()).digest()
-        except OSError:
+        except (OSError, ValueError):
             found.append((row[0], "missing"))
             continue
         if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != row[1].removeprefix("sha256="):
