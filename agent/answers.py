@@ -48,7 +48,7 @@ def conclusion(
         for name, mine in by_component.items()
         if name not in chosen and any(row.verdict is Verdict.UNKNOWN for row in mine)
     ]
-    recommendation = None if hopeless else recommend(understood.target, launch, choices, known)
+    recommendation = None if hopeless else recommend(understood.target, launch, choices, known, undecided)
     answer = Answer(
         investigation=opened.investigation,
         target=understood.target,
@@ -70,7 +70,7 @@ def conclusion(
             answer=answer,
         )
     found = ", ".join(
-        f"{choice.option.component} {LEFT if choice.left_to_engine else choice.row.backend}"
+        f"{choice.option.component} {choice.row.backend if choice.left is None else LEFT}"
         for choice in choices
     )
     return Concluded(
@@ -89,9 +89,9 @@ def _every_way_is_closed(rows: Sequence[Row]) -> bool:
 
 
 def _worth_explaining(row: Row) -> int:
-    """First what the first gate lets through and the GPU is refused for further down."""
+    """First what the first gate lets through and is refused further down, and of those for the GPU."""
     passes = row.first_gate is not None and row.first_gate.verdict is Verdict.NO_STATIC_OBSTACLE
-    return 2 - passes - (passes and row.because is Because.ARCHITECTURE)
+    return 3 - 2 * passes - (row.because is Because.ARCHITECTURE)
 
 
 def _not_run(

@@ -34,8 +34,8 @@ class Choice:
     row: Row
     why: str
     others: tuple[Row, ...]
-    left_to_engine: bool = False
-    """The engine decides by itself and nothing was measured: no flag, whatever ``row`` is."""
+    left: str | None = None
+    """Why the choice is the engine's, where nothing was measured: no flag then, whatever ``row`` is."""
 
 
 def choose(option: Option, rows: Sequence[Row], known: Sequence[Finding]) -> Choice | None:
@@ -55,7 +55,18 @@ def choose(option: Option, rows: Sequence[Row], known: Sequence[Finding]) -> Cho
     if row.backend in against:
         why = f"{why}; but {against[row.backend]}"
     others = tuple(one for one in candidates if row.backend not in {one.backend, one.runs_instead})
-    return Choice(option, row, why, others, left_to_engine=option.default is None and row not in measured)
+    return Choice(option, row, why, others, None if row in measured else _engines_choice(option, rows))
+
+
+def _engines_choice(option: Option, rows: Sequence[Row]) -> str | None:
+    """Why no value is better than any: the engine decides, or its default leads where no value has a name."""
+    if option.default is None:
+        return f"{option.flag} has no default, it decides by itself"
+    by_name = {row.backend: row for row in rows}
+    default = by_name.get(str(option.default))
+    if default is None or default.verdict is not Verdict.REROUTED or default.runs_instead in by_name:
+        return None
+    return f"its default ({default.backend}) runs {default.runs_instead or 'other code'}"
 
 
 def engines_own(option: Option, rows: Sequence[Row]) -> tuple[Row, str] | None:
@@ -94,12 +105,19 @@ def recommend(
     launch: Launch,
     choices: Sequence[Choice],
     known: Sequence[Finding],
+    undecided: Sequence[str] = (),
 ) -> Recommendation | None:
-    """The command for ``choices``, None where there are none."""
+    """The command for ``choices``, None where there are none.
+
+    ``undecided``: components of which reading knows no candidate; the engine chooses there.
+    """
     if not choices:
         return None
     rows = [row for choice in choices for row in (choice.row, *choice.others)]
     notes = [_note(choice) for choice in choices]
+    notes += [
+        f"{name}: {LEFT}; reading finds no candidate and does not refuse them all" for name in undecided
+    ]
     notes += [
         f"behind the others: {backend}, {why}"
         for backend, why in demotions(rows, known).items()
@@ -109,22 +127,22 @@ def recommend(
         command=command(
             target,
             launch,
-            {c.option.flag: c.row.backend for c in choices if c.option.flag and not c.left_to_engine},
+            {c.option.flag: c.row.backend for c in choices if c.option.flag and c.left is None},
         ),
         tested=all(c.row.observed is not None and c.row.observed.outcome is Outcome.OK for c in choices),
         ranked_by=tuple(notes),
         alternatives=tuple(
             f"{choice.option.component}: {row.backend}"
             for choice in choices
-            for row in ((choice.row, *choice.others) if choice.left_to_engine else choice.others)
+            for row in ((choice.row, *choice.others) if choice.left is not None else choice.others)
         ),
     )
 
 
 def _note(choice: Choice) -> str:
     name = choice.option.component
-    if choice.left_to_engine:
-        return f"{name}: {LEFT}; {choice.option.flag} has no default, it decides by itself"
+    if choice.left is not None:
+        return f"{name}: {LEFT}; {choice.left}"
     return f"{name}: {choice.row.backend}, {choice.why}"
 
 

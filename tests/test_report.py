@@ -237,15 +237,23 @@ def test_an_automatic_value_is_shown_with_what_it_leads_to() -> None:
 def test_a_component_that_the_engine_decides_gets_no_flag() -> None:
     choice = choose(option(None, "a", "b"), GOOD, [])
     assert choice is not None
-    assert choice.left_to_engine
+    assert choice.left is not None
     found = recommend(Target(question="q", arch="sm120"), LAUNCH, [choice], [])
     assert found is not None
     assert "--c-backend" not in found.command
     assert found.ranked_by == ("c: left to the engine; --c-backend has no default, it decides by itself",)
     assert found.alternatives == ("c: a", "c: b")
-    text = plain(screen(answer(GOOD, found)))
-    assert "Candidate, untested (c: left to the engine):" in text
+    found = recommend(Target(question="q", arch="sm120"), LAUNCH, [choice], [], ["d"])
+    assert found is not None
+    assert found.ranked_by[-1].startswith("d: left to the engine; reading finds no candidate")
+    text = plain(screen(answer([*GOOD, row("d", "dark", Verdict.UNKNOWN)], found)))
+    assert "Candidate, untested (c, d: left to the engine):" in text
     assert "▸" not in text
+    # The same where the default leads to code that no value names.
+    leads = row("c", "auto", Verdict.REROUTED, runs_instead="lib.kernel")
+    choice = choose(option("auto", "auto", "a", "b"), [leads, *GOOD], [])
+    assert choice is not None
+    assert choice.left == "its default (auto) runs lib.kernel"
     # What was measured is better than what the engine would guess.
     ran = Observed(level=Level.SERVER, outcome=Outcome.OK, experiment="e1")
     choice = choose(option(None, "a", "b"), [GOOD[0], GOOD[1].model_copy(update={"observed": ran})], [])
