@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,6 +95,64 @@ def test_every_help_has_examples_and_stands_in_the_manual(command: tuple[str, ..
             assert parameter.help, f"{parameter.name} says nothing"
             longest = max(parameter.opts, key=len)
             assert f"`{longest}" in manual or longest in manual, f"docs/cli.md does not name {longest}"
+
+
+def shown_commands() -> list[str]:
+    """Every command line of ours that README and manual show, without what a shell makes of its end."""
+    found = []
+    for page in ("README.md", "docs/cli.md", "docs/extending.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        found += re.findall(r"^    (agent [^\n]+)$", text, re.MULTILINE)
+        found += re.findall(r"(?:^|[ `/])(agent [a-z]+ [^`\n]*--[^`\n]+)`", text, re.MULTILINE)
+        found += re.findall(r"\.venv/bin/(agent [^\n&]+)", text)
+    return sorted({re.split(r" +[#>]", line)[0] for line in found})
+
+
+@pytest.mark.parametrize("line", shown_commands())
+def test_every_command_that_is_shown_can_be_typed(line: str) -> None:
+    program, *words = shlex.split(line)
+    assert program == "agent"
+    command: click.Command = cli
+    context = click.Context(cli, info_name="agent")
+    while isinstance(command, click.Group):
+        name, found, words = command.resolve_command(context, words)
+        assert found is not None
+        # Parsing alone: unknown options, missing arguments and wrong values raise here.
+        rest = words if not isinstance(found, click.Group) else []
+        context = click.Context(found, info_name=name, parent=context)
+        command = found
+    command.parse_args(context, list(rest))
+
+
+def test_the_example_of_a_tool_is_one(engine: Path) -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program = (
+        f"{code}\n"
+        "from memory.home import Home\n"
+        "from agent.cli.common import Context\n"
+        f"found = count_files.run(CountInput(environment={str(engine)!r}), Context(Home.default()))\n"
+        "print(count_files.name, count_files.description, found.files)\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert finished.stdout == "count_files Count the files of an environment. 8\n"
+
+
+def test_the_readme_shows_one_screen() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"\n```\n(qwen.*?)\n```\n", page, re.DOTALL)
+    lines = shown.split("\n")
+    assert len(lines) < 24
+    assert max(len(line) for line in lines) <= 80
+    assert any(line.startswith("Candidate, untested") for line in lines)
+    assert lines[-1].startswith("Next: agent explain ")
 
 
 def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
