@@ -20,7 +20,11 @@ REPOSITORY = Path(__file__).parent.parent
 PROFILES = sorted((REPOSITORY / "tools/viability/profiles").glob("[sv]*lang.toml")) + sorted(
     (REPOSITORY / "tools/viability/profiles").glob("vllm.toml")
 )
-CODE = sorted(path for folder in ("tools/viability", "agent") for path in (REPOSITORY / folder).rglob("*.py"))
+CODE = sorted(
+    path
+    for pattern in ("tools/viability/**/*.py", "agent/*.py", "agent/drivers/*.py")
+    for path in REPOSITORY.glob(pattern)
+)
 ENGINES = ("sglang==0.5.9", "sglang==0.5.14", "sglang==0.5.23")
 
 
