@@ -121,7 +121,8 @@ def _edited(root: Path, record: Path) -> list[tuple[str, str]]:
             if state.st_mtime_ns <= installed and row[2] == str(state.st_size):
                 continue
             # A record is foreign text: it may name a pipe, or a file that is none of the folder's.
-            if not path.is_file() or state.st_size > READ_LIMIT or root.resolve() not in path.resolve().parents:
+            outside = root.resolve() not in path.resolve().parents
+            if outside or not path.is_file() or state.st_size > READ_LIMIT:
                 found.append((row[0], f"{state.st_size} {state.st_mtime_ns}"))
                 continue
             digest = hashlib.sha256(path.read_bytes()).digest()
