@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,8 +46,15 @@ class Context:
 
 def progress(text: str) -> None:
     """What is going on, on stderr. Never a reason to stop: nobody may be reading it."""
-    with suppress(OSError, ValueError):
+    try:
         click.echo(f"· {safe(text)}", err=True)
+    except ValueError:
+        return
+    except OSError:
+        # What could not be written stays in the stream's buffer, and would fail whoever flushes it next.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 2)
+        os.close(null)
 
 
 def the_home() -> Home:
