@@ -212,6 +212,7 @@ def test_fast_commands_import_nothing_heavy(args: list[str], heavy: set[str]) ->
         (["investigate", "qwen nvfp4 on mi300x"], 2, ["mi300x"]),
         (["investigate", "qwen nvfp4 on sm120 " + "x" * 10_000], 2, ["10020 characters"]),
         (["investigate"], 2, ["QUESTION", "--help"]),
+        (["investigate", "qwen", "nvfp4", "on", "sm120"], 2, ['agent investigate "qwen nvfp4 on sm120"']),
         (["investigate", "q on sm120", "--nothing"], 2, ["--nothing"]),
         (["backends", "-e", "nothing", "--arch", "sm120"], 3, ["nothing"]),
         (["backends", "--arch", "potato"], 2, ["potato"]),

@@ -63,7 +63,14 @@ def investigate(
     # Imported late: the line above is there within a tenth of a second.
     from agent.question import NoArchitectureError, parse_question
     from agent.report import understood
+    from agent.words import filler, quantisation_named
 
+    for word in positional:
+        if word.lower() in filler() or quantisation_named(word):
+            whole = " ".join([question, *positional])
+            raise CommandError(
+                f'{word!r} is no package; put the question in quotes: agent investigate "{whole}"'
+            )
     home = the_home()
     requirements = requirements_of(packages, positional)
     one_source(environment, requirements)
