@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.reasons import NAMES
 from agent.recommend import LEFT, choose, recommend
@@ -32,9 +32,15 @@ def conclusion(
     rows: Sequence[Row],
     known: Sequence[Finding],
     launch: Launch,
+    under: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Concluded:
-    """The last event. 0: each component that is reached and decided has a candidate · 1: one has none left ·
-    4: nothing could be decided."""
+    """The last event. ``under``: facts that all rows were judged under, to be printed with them.
+    ``settings``: flags that the person's scenario amounts to.
+
+    Exit code 0: each component that is reached and decided has a candidate · 1: one has none left ·
+    4: nothing could be decided.
+    """
     by_component = {option.component: _of(rows, option.component) for option in options}
     choices = [
         choice for option in options if (choice := choose(option, by_component[option.component], known))
@@ -48,10 +54,16 @@ def conclusion(
         for name, mine in by_component.items()
         if name not in chosen and any(row.verdict is Verdict.UNKNOWN for row in mine)
     ]
-    recommendation = None if hopeless else recommend(understood.target, launch, choices, known, undecided)
+    recommendation = (
+        None if hopeless else recommend(understood.target, launch, choices, known, undecided, settings)
+    )
+    target = understood.target
+    if under:
+        said = ", ".join(f"{key}={value}" for key, value in under.items())
+        target = target.model_copy(update={"assumed": (*target.assumed, f"judged under {said}")})
     answer = Answer(
         investigation=opened.investigation,
-        target=understood.target,
+        target=target,
         environment=EnvironmentSummary(packages=understood.packages, name=environment or None),
         backends=tuple(rows),
         recommendation=recommendation,

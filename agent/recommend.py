@@ -106,10 +106,12 @@ def recommend(
     choices: Sequence[Choice],
     known: Sequence[Finding],
     undecided: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Recommendation | None:
     """The command for ``choices``, None where there are none.
 
-    ``undecided``: components of which reading knows no candidate; the engine chooses there.
+    ``undecided``: components of which reading knows no candidate; the engine chooses there. ``settings``:
+    flags of the scenario, under which alone the choices are candidates.
     """
     if not choices:
         return None
@@ -127,7 +129,10 @@ def recommend(
         command=command(
             target,
             launch,
-            {c.option.flag: c.row.backend for c in choices if c.option.flag and c.left is None},
+            {
+                **(settings or {}),
+                **{c.option.flag: c.row.backend for c in choices if c.option.flag and c.left is None},
+            },
         ),
         tested=all(c.row.observed is not None and c.row.observed.outcome is Outcome.OK for c in choices),
         ranked_by=tuple(notes),

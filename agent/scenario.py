@@ -11,9 +11,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from tools.engines.adapter import engines
+from tools.engines.options import Option, is_backend_option
 
 OWN = frozenset({"quantisation", "quantization"})
 """Facts of the scenario itself; every other key is an option of the engine, by its field."""
+
+
+NONE = "none"
+"""Says of an option that it is not set."""
 
 
 def scenario_for(scenario: Mapping[str, str], component: str) -> dict[str, str]:
@@ -34,14 +39,30 @@ def keys(scenario: Iterable[str]) -> list[str]:
     return [key for key in dict.fromkeys(found) if key not in OWN]
 
 
-def wrong_component(scenario: Iterable[str], engine: str, components: Iterable[str]) -> str | None:
+def wrong_component(scenario: Iterable[str], engine: str, options: Iterable[Option]) -> str | None:
     """One line if a setting names a component that the engine does not have, else None."""
-    known = sorted(set(components))
+    known = sorted({option.component for option in options if is_backend_option(option)})
     for name in scenario:
         owner, dot, _ = name.partition(".")
         if dot and owner not in known:
             near = get_close_matches(owner, known, 3) or known
             return f"--scenario {name}: {engine} has no component {owner!r} here; it has {', '.join(near)}"
+    return None
+
+
+def wrong_value(scenario: Mapping[str, str], options: Iterable[Option]) -> str | None:
+    """One line if a setting gives an option a value that it does not accept, else None."""
+    by_field = {option.field: option for option in options}
+    for name, value in scenario.items():
+        option = by_field.get(name.rpartition(".")[2])
+        if option is None or option.open_set or value == NONE:
+            continue
+        known = [one.value for one in option.values]
+        if value not in known:
+            return (
+                f"--scenario {name}={value}: {option.flag or option.field} does not accept it here; "
+                f"it accepts {', '.join(known)}"
+            )
     return None
 
 

@@ -256,6 +256,10 @@ def test_a_trace_that_always_fails_is_no_verdict_of_the_source(
         ({"attention.zinc": "1"}, "sglang has no option 'zinc' here"),
         ({"atention.model_path": "1"}, "no component 'atention' here; it has attention"),
         ({"attention_backend": "elm", "zinc": "1"}, "no option 'zinc'"),
+        (
+            {"attention.moe_runner_backend": "elm"},
+            "--moe-runner-backend does not accept it here; it accepts auto",
+        ),
     ],
 )
 def test_facts_that_nothing_reads_are_refused(
@@ -276,6 +280,12 @@ def test_facts_that_the_engine_declares_reach_their_component(home: Home, engine
         for data in bodies(home, Called)
         if data.tool == "trace_viability"
     }
+    # A candidate of a scenario is one only under it: the command says it too, as does the answer.
+    assert concluded.answer is not None
+    assert concluded.answer.recommendation is not None
+    assert "--moe-runner-backend" in concluded.answer.recommendation.command
+    said = concluded.answer.target.assumed
+    assert said[0] == "as given, attention.model_path=m, moe_runner_backend=dune, quantization=x"
     common = {"quantization": "x", "moe_runner_backend": "dune"}
     assert traced["attention"] == {**common, "model_path": "m"}
     assert traced["fp4_gemm"] == traced["moe_runner"] == common

@@ -63,6 +63,7 @@ def list_(
             row["verdict"] or row["outcome"] or "",
             row["status"] if everything else "",
             shorten(_versions(row), 44),
+            shorten(_scenario(row), 60),
         ]
         for row in rows
     ]
@@ -91,8 +92,7 @@ def show(finding: str, as_json: bool) -> None:
     for key in ("id", "status", "level", "engine"):
         click.echo(f"  {key:10} {squeeze(str(row[key]))}")
     click.echo(f"  {'packages':10} {squeeze(_versions(row))}")
-    scenario = ", ".join(f"{key}={value}" for key, value in json.loads(row["scenario"]).items())
-    click.echo(f"  {'scenario':10} {squeeze(scenario) or 'as the engine defaults it'}")
+    click.echo(f"  {'scenario':10} {squeeze(_scenario(row)) or 'as the engine defaults it'}")
     click.echo(f"  {'recorded':10} {row['recorded_at']}, {row['transcript']} event {row['event']}")
     for one in evidence:
         click.echo("")
@@ -122,6 +122,10 @@ def _document(row: Any) -> dict[str, Any]:
 
 def _versions(row: Any) -> str:
     return ", ".join(f"{name} {version}" for name, version in json.loads(row["packages"]).items())
+
+
+def _scenario(row: Any) -> str:
+    return ", ".join(f"{key}={value}" for key, value in json.loads(row["scenario"]).items())
 
 
 def _place(one: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from agent.cli.common import CommandError, Context
 from agent.execute import batch_functions
 from agent.relevance import relevant
-from agent.scenario import keys, not_declared, scenario_for, search_for, wrong_component
+from agent.scenario import keys, not_declared, scenario_for, search_for, wrong_component, wrong_value
 from agent.words import DEFAULT_ENGINE, one_engine
 from memory.architecture import parse_architecture
 from memory.home import Home
@@ -106,7 +106,7 @@ def _check_scenario(
     if not scenario:
         return
     options = discover_options(environment.tree(), engine)
-    wrong = wrong_component(scenario, engine, (option.component for option in options))
+    wrong = wrong_component(scenario, engine, options) or wrong_value(scenario, options)
     for key in keys(scenario) if wrong is None else ():
         search = registry()["search_source"]
         found = search.run(search.input.model_validate(search_for(key, named, engine)), Context(home))

@@ -8,21 +8,20 @@ that was cut off goes on from its log.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent.answers import conclusion
 from agent.board import Board
+from agent.drivers.ground import declared, environment_of, failure, flags, target_of
 from agent.loop import Call, Decision
-from agent.question import QuestionError, parse_question
 from agent.relevance import relevant
 from agent.rungs import Rung, ladder
-from agent.scenario import keys, not_declared, search_for, wrong_component
+from agent.scenario import keys, search_for
 from memory.clock import hypothesis_id
-from memory.vocabulary import Claim, Finding, HypothesisState, Level, Target, Verdict
+from memory.vocabulary import Claim, Finding, HypothesisState, Level, Verdict
 from tools.engines.adapter import engines
-from tools.engines.options import Option
-from transcripts.events import Called, Concluded, HypothesisChanged, Noted, Opened, Returned, Understood
+from transcripts.events import Concluded, HypothesisChanged, Noted, Opened, Understood
 
 _RECORDED = {Verdict.BLOCKED, Verdict.REROUTED, Verdict.NO_STATIC_OBSTACLE}
 """Verdicts that are worth keeping: the source says something."""
@@ -39,9 +38,9 @@ class Planner:
     def decide(self, board: Board) -> Decision:
         opened = board.opened
         assert opened is not None, "a transcript begins with opened"
-        if failure := _failure(board):
-            return Decision(conclude=failure)
-        if _environment(board) is None:
+        if ended := failure(board):
+            return Decision(conclude=ended)
+        if environment_of(board) is None:
             return Decision(calls=[_create(board, opened)])
         if not board.results("list_backends"):
             return Decision(calls=_inspect(board, opened))
@@ -55,8 +54,8 @@ class Planner:
 
     def _open(self, board: Board, opened: Opened) -> Decision:
         """Say what was understood and open a hypothesis for each candidate."""
-        target = _target(board, opened)
-        name, packages = _environment(board) or ("", {})
+        target = target_of(board, opened)
+        name, packages = environment_of(board) or ("", {})
         options = relevant(declared(board), target.quantisation)
         changes: list[Understood | HypothesisChanged | Noted] = [
             Understood(target=target, environment=name, packages=packages)
@@ -92,7 +91,7 @@ class Planner:
     def _conclude(self, board: Board, opened: Opened) -> Concluded:
         assert board.understood is not None
         target = board.understood.target
-        name, _ = _environment(board) or ("", {})
+        name, _ = environment_of(board) or ("", {})
         options = relevant(declared(board), target.quantisation)
         return conclusion(
             opened=opened,
@@ -101,14 +100,10 @@ class Planner:
             options=options,
             rows=[one.row for one in board.hypotheses.values() if one.row is not None],
             known=known_findings(board),
+            under=_judged_under(board),
+            settings=flags(board),
             launch=engines()[target.engine].launch,
         )
-
-
-def declared(board: Board) -> list[Option]:
-    """The engine's options as ``list_backends`` gave them."""
-    output = board.output_of("list_backends") or {}
-    return [Option.model_validate(option) for option in output.get("options", ())]
 
 
 def known_findings(board: Board) -> list[Finding]:
@@ -120,20 +115,8 @@ def known_findings(board: Board) -> list[Finding]:
     return found
 
 
-def _environment(board: Board) -> tuple[str, dict[str, str]] | None:
-    """Name and packages, given or created."""
-    opened = board.opened
-    if opened is not None and opened.options.get("environment"):
-        return str(opened.options["environment"]), dict(opened.options.get("packages", {}))
-    output = board.output_of("create_environment")
-    if not isinstance(output, dict):
-        return None
-    environment = output.get("environment", output)
-    return str(environment["name"]), dict(environment["packages"])
-
-
 def _create(board: Board, opened: Opened) -> Call:
-    target = _target(board, opened)
+    target = target_of(board, opened)
     wanted = list(opened.options.get("requirements", ()))
     named = {re.split(r"[=<>!~ ]", one, maxsplit=1)[0].lower() for one in wanted}
     wanted += [f"{name}=={version}" for name, version in target.packages.items() if name not in named]
@@ -145,12 +128,13 @@ def _create(board: Board, opened: Opened) -> Call:
 
 
 def _inspect(board: Board, opened: Opened) -> list[Call]:
-    target = _target(board, opened)
-    name, _ = _environment(board) or ("", {})
+    target = target_of(board, opened)
+    name, _ = environment_of(board) or ("", {})
+    scenario = opened.options.get("scenario", {})
     calls = [
         Call(
             "list_backends",
-            {"environment": name, "engine": target.engine},
+            {"environment": name, "engine": target.engine, "all_options": bool(scenario)},
             why="what the installed version can be told",
         )
     ]
@@ -164,85 +148,9 @@ def _inspect(board: Board, opened: Opened) -> list[Call]:
         )
     calls += [
         Call("search_source", search_for(key, name, target.engine), why=f"whether {key} is an option at all")
-        for key in keys(opened.options.get("scenario", {}))
+        for key in keys(scenario)
     ]
     return calls
-
-
-def _target(board: Board, opened: Opened) -> Target:
-    """The question as parsed, with the model's classes once they are known."""
-    options = opened.options
-    target = parse_question(
-        opened.question,
-        arch=options.get("arch"),
-        engine=options.get("engine"),
-        requirements=options.get("requirements", ()),
-        installed=options.get("packages", ()),
-        local_archs=options.get("local_archs", ()),
-    )
-    made = board.output_of("create_environment")
-    if isinstance(made, dict) and made.get("warnings"):
-        target = target.model_copy(update={"assumed": (*target.assumed, *made["warnings"])})
-    output = board.output_of("find_model")
-    if isinstance(output, dict):
-        classes = tuple(one["architecture"] for one in output["classes"])
-        assumed = target.assumed if classes else (*target.assumed, _unmatched(target, output))
-        target = target.model_copy(update={"model_classes": classes, "assumed": assumed})
-    return target
-
-
-def _unmatched(target: Target, match: Mapping[str, Any]) -> str:
-    """Why no model's rules are applied."""
-    several = [one["architecture"] for one in match["candidates"]]
-    if several:
-        return f"{target.model} fits several models, {', '.join(several[:6])}: no model's rules are applied"
-    near = f" (nearest: {', '.join(match['nearest'][:3])})" if match["nearest"] else ""
-    return f"{target.engine} registers no model called {target.model}{near}: no model's rules are applied"
-
-
-def _failure(board: Board) -> Concluded | None:
-    """The end, if a step that everything rests on failed."""
-    for tool in ("create_environment", "list_backends"):
-        results = board.results(tool)
-        if results and results[-1][1].status != "ok":
-            called, returned = results[-1]
-            return _ended(called, returned)
-    traces = board.results("trace_viability")
-    if traces and all(returned.status != "ok" for _, returned in traces):
-        return _ended(*traces[0])
-    if board.opened is None:
-        return None
-    try:
-        wrong = _wrong_scenario(board, board.opened, _target(board, board.opened))
-    except QuestionError as error:
-        wrong = str(error)
-    return None if wrong is None else Concluded(exit_reason="failed", exit_code=2, summary=wrong)
-
-
-def _wrong_scenario(board: Board, opened: Opened, target: Target) -> str | None:
-    """What is wrong with the facts that were given, once the engine's options are known."""
-    scenario = opened.options.get("scenario", {})
-    listed = board.output_of("list_backends")
-    if not scenario or listed is None:
-        return None
-    if wrong := wrong_component(scenario, target.engine, listed["components"]):
-        return wrong
-    asked = [returned for _, returned in board.results("search_source") if returned.status == "ok"]
-    for key, returned in zip(keys(scenario), asked, strict=False):
-        found = board.output(returned.call)
-        if isinstance(found, dict) and not found["count"]:
-            return not_declared(key, target.engine)
-    return None
-
-
-def _ended(called: Called, returned: Returned) -> Concluded:
-    why = returned.error or f"{called.tool} gave no result"
-    if returned.status == "denied":
-        return Concluded(exit_reason="stopped", exit_code=4, summary=why)
-    if isinstance(returned.output, dict) and returned.output.get("missing"):
-        return Concluded(exit_reason="missing", exit_code=3, summary=why)
-    wrong_input = not why.startswith(f"{called.tool} failed with an unexpected error")
-    return Concluded(exit_reason="failed", exit_code=2 if wrong_input else 4, summary=why)
 
 
 def _read(board: Board, rung: Rung) -> list[Understood | HypothesisChanged | Noted]:
@@ -319,3 +227,15 @@ def _scenario(board: Board, hypothesis: HypothesisChanged) -> dict[str, str]:
             if isinstance(output, dict):
                 return dict(output.get("scenario", {}))
     return {}
+
+
+def _judged_under(board: Board) -> dict[str, str]:
+    """What all traces took for granted, given or by default."""
+    common: dict[str, str] | None = None
+    for called, _ in board.results("trace_viability"):
+        output = board.output(called.call)
+        if isinstance(output, dict):
+            mine = dict(output.get("scenario", {}))
+            common = mine if common is None else {k: v for k, v in common.items() if mine.get(k) == v}
+    given = board.opened.options.get("scenario", {}) if board.opened else {}
+    return {key: value for key, value in (common or {}).items() if key != "quantisation" and key not in given}
