@@ -207,9 +207,14 @@ def test_reading_thirty_thousand_files_in_place_is_quick(home: Home, tmp_path: P
         (tmp_path / "site" / "big" / str(folder)).mkdir()
         for n in range(100):
             (tmp_path / "site" / "big" / str(folder) / f"{n}.py").touch()
+    names = [tmp_path / "site" / "big" / f"{n}.py" for n in range(30_000)]
     started = time.process_time()
+    assert not any(name.exists() for name in names)
+    asked = time.process_time()
     open_environment(home, str(tmp_path / "site"))
-    assert time.process_time() - started < 0.3
+    # A few times what asking for each file alone costs, whatever the machine.
+    ratio = (time.process_time() - asked) / (asked - started)
+    assert ratio < 4, ratio
 
 
 def test_a_fingerprint_is_of_wheels_platform_and_python_in_any_order() -> None:
