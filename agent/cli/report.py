@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agent.cli.common import CommandError, draw, emit, json_option, the_home, width
 from agent.cli.transcripts import find_transcript
+
+if TYPE_CHECKING:
+    from transcripts.events import Concluded
 
 
 @click.command()
@@ -44,7 +48,7 @@ def report(transcript: str | None, last: bool, everything: bool, as_markdown: bo
     return 0
 
 
-def conclusion_of(path: Path):  # type: ignore[no-untyped-def]
+def conclusion_of(path: Path) -> Concluded:
     """The last event of a finished transcript. Raises :class:`CommandError` for one that goes on."""
     from transcripts.events import Concluded
     from transcripts.log import tail
