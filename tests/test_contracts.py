@@ -55,6 +55,17 @@ def test_the_golden_transcript_is_intact_and_read_back() -> None:
     assert tuple(event.data for event in read(path)) == BODIES
 
 
+@pytest.mark.parametrize("path", sorted((FOLDER / "earlier").iterdir()), ids=lambda path: path.stem)
+def test_what_earlier_programs_wrote_is_read(path: Path) -> None:
+    assert verify(path) == []
+    assert [event.seq for event in read(path)] == list(range(len(path.read_bytes().splitlines())))
+
+
+def test_every_version_of_the_format_is_summed_up_and_the_newest_is_written() -> None:
+    assert list(events.FORMATS) == list(range(1, events.FORMAT + 1))
+    assert all(line and "\n" not in line and len(line) < 120 for line in events.FORMATS.values())
+
+
 def test_every_contract_and_every_kind_of_event_has_a_sample() -> None:
     def models(module: object) -> set[type[Contract]]:
         found = {value for _, value in inspect.getmembers(module, inspect.isclass)}

@@ -2,10 +2,12 @@
 
 A transcript is a JSONL file. Each line is an :class:`Event`; ``prev`` is the ``hash`` of the line
 before (64 zeros for the first) and ``hash`` is the sha256 of the event's canonical JSON without
-``hash`` itself (keys sorted, no spaces, UTF-8). The chain shows accidents, not forgery.
+``hash`` itself (keys sorted, no spaces, UTF-8). The chain shows accidents, not forgery: who changes
+a line can make the hashes after it anew.
 
 ``data`` is one of the bodies below, chosen by ``kind``. Everything else (hypotheses, the report,
-the rows of the database) is folded from events.
+the rows of the database) is folded from events. Nothing is written twice for every step: a
+conversation with a model names its messages by hash (:mod:`transcripts.messages`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from pydantic import Field
 from memory.vocabulary import Answer, Contract, Effect, Finding, HypothesisState, Row, Sha256, Target
 
 FORMAT = 1
+FORMATS = {
+    1: "a hash chain of events; calls and results, hypotheses, findings, model messages by content, resumption",
+}
+"""Every version of the format in one line. Old ones stay readable; a newer one is refused."""
 GENESIS = "0" * 64
 
 
@@ -33,7 +39,9 @@ class Opened(Contract):
     seed: int
     options: dict[str, Any] = Field(default_factory=dict)
     parent: str | None = None
-    """``INVESTIGATION@EVENT`` of the transcript this one was forked from."""
+    """``INVESTIGATION@EVENT`` of the transcript this one was forked from: events 1 to EVENT are its own."""
+    redacted: int = Field(default=0, ge=0)
+    """How many strings were redacted after they had been written. Hashes from before stand no longer."""
 
 
 class Understood(Contract):
@@ -93,6 +101,60 @@ class Found(Contract):
     finding: Finding
 
 
+class Resumed(Contract):
+    """Another process goes on: what was concluded is open again, and open calls are interrupted."""
+
+    kind: Literal["resumed"] = "resumed"
+    program: str
+    driver: str
+    cut: int = Field(default=0, ge=0)
+    """Bytes of a torn last line that were cut off."""
+    open: tuple[str, ...] = ()
+    """Calls that had not returned: each gets a ``returned`` with status ``interrupted`` next."""
+    again: tuple[str, ...] = ()
+    """Calls that had failed in a way that ended the investigation: they count as not made."""
+
+
+class Said(Contract):
+    """One message of a conversation with a model, written when it is first used."""
+
+    kind: Literal["said"] = "said"
+    id: Sha256
+    """sha256 of the canonical JSON of ``{"message": …, "parent": …}``."""
+    parent: Sha256 | None
+    """The message before it; None for the first. A request names the last one alone."""
+    message: dict[str, Any] | None = None
+    """As the model's interface has it; None where it is too large, then ``artifact`` holds it."""
+    artifact: Sha256 | None = None
+
+
+class Asked(Contract):
+    """A model is about to be asked: on disk before the request is sent."""
+
+    kind: Literal["asked"] = "asked"
+    request: str
+    model: str
+    head: Sha256
+    """The last message of the conversation as it is sent; those before it follow by ``parent``."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    tools: Sha256 | None = None
+    """Artifact with the schemas of the tools that were offered."""
+
+
+class Answered(Contract):
+    """What a request gave. The answer itself is the message ``head``."""
+
+    kind: Literal["answered"] = "answered"
+    request: str
+    status: Literal["ok", "error", "interrupted"]
+    head: Sha256 | None = None
+    error: str | None = None
+    usage: dict[str, int] = Field(default_factory=dict)
+    """Tokens, by the names that the interface gives them."""
+    waited: float = Field(default=0.0, ge=0.0)
+    """Seconds spent waiting to retry."""
+
+
 class Noted(Contract):
     """Something worth keeping that changes nothing: a warning, a decision of the driver."""
 
@@ -101,7 +163,8 @@ class Noted(Contract):
 
 
 class Concluded(Contract):
-    """The last event of a finished investigation. Every exit is one, a crash too."""
+    """The last event of a finished investigation, or of one that may be resumed. Every exit is one, a crash
+    too."""
 
     kind: Literal["concluded"] = "concluded"
     exit_reason: Literal["answered", "none_viable", "missing", "stopped", "interrupted", "failed"]
@@ -111,7 +174,18 @@ class Concluded(Contract):
 
 
 Body = Annotated[
-    Opened | Understood | HypothesisChanged | Called | Returned | Found | Noted | Concluded,
+    Opened
+    | Resumed
+    | Understood
+    | HypothesisChanged
+    | Called
+    | Returned
+    | Found
+    | Said
+    | Asked
+    | Answered
+    | Noted
+    | Concluded,
     Field(discriminator="kind"),
 ]
 

@@ -34,6 +34,8 @@ from memory.vocabulary import (
 from transcripts.chain import encode
 from transcripts.events import (
     GENESIS,
+    Answered,
+    Asked,
     Body,
     Called,
     Concluded,
@@ -42,7 +44,9 @@ from transcripts.events import (
     HypothesisChanged,
     Noted,
     Opened,
+    Resumed,
     Returned,
+    Said,
     Understood,
 )
 
@@ -102,6 +106,7 @@ BODIES: tuple[Body, ...] = (
     Opened(
         investigation="20260101-abcdef", program="assay-agent 0.1.0", driver="planner",
         question="model x nvfp4 on sm120", seed=7, options={"run": None}, parent="20251231-abcdef@12",
+        redacted=2,
     ),
     Understood(target=TARGET, environment="engine-1.0", packages={"engine": "1.0"}),
     HypothesisChanged(
@@ -117,7 +122,15 @@ BODIES: tuple[Body, ...] = (
         artifact_bytes=123456,
     ),
     Found(finding=FINDING),
+    Said(id="0f" * 32, parent="1a" * 32, message={"role": "user", "content": "„ü“"}, artifact=None),
+    Said(id="1b" * 32, parent=None, message=None, artifact="1c" * 32),
+    Asked(request="r1", model="m", head="0f" * 32, settings={"temperature": 0}, tools="1d" * 32),
+    Answered(
+        request="r1", status="ok", head="1e" * 32, error=None, usage={"total_tokens": 12}, waited=1.5,
+    ),
     Noted(text="a warning"),
+    Concluded(exit_reason="interrupted", exit_code=130, summary="interrupted", answer=None),
+    Resumed(program="assay-agent 0.1.0", driver="planner", cut=17, open=("c2",), again=("c3",)),
     Concluded(exit_reason="answered", exit_code=0, summary="beta is a candidate", answer=ANSWER),
 )  # fmt: skip
 
