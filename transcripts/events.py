@@ -20,7 +20,7 @@ from memory.vocabulary import Answer, Contract, Effect, Finding, HypothesisState
 
 FORMAT = 1
 FORMATS = {
-    1: "a hash chain of events; calls and results, hypotheses, findings, model messages by content, resumption",
+    1: "a hash chain of events: calls and results, hypotheses, findings, messages by content, resumption",
 }
 """Every version of the format in one line. Old ones stay readable; a newer one is refused."""
 GENESIS = "0" * 64

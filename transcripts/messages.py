@@ -23,7 +23,10 @@ def message_id(message: Mapping[str, Any], parent: str | None) -> str:
 
 
 class Messages:
-    """What was said in one transcript: ``record`` appends an event, ``keep`` and ``whole`` put and get artifacts."""
+    """What was said in one transcript.
+
+    ``record`` appends an event; ``keep`` puts an artifact and ``whole`` gets it.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class Messages:
         self._said = {one.id: one for one in known}
 
     def say(self, message: Mapping[str, Any], parent: str | None) -> str:
-        """The id of ``message`` after ``parent`` (None: it begins a conversation); recorded where it is new."""
+        """The id of ``message`` after ``parent`` (None: it comes first); recorded where it is new."""
         name = message_id(message, parent)
         if name not in self._said:
             text = canonical(message)
