@@ -1,4 +1,4 @@
-"""The words of the project and the models that travel between its parts.
+"""The models that travel between the parts of the project, and its terms (:mod:`memory.terms`).
 
 Everything here is a contract: changing a field means a new ``format`` and a new golden file.
 Definitions are in ``docs/concepts.md``.
@@ -6,10 +6,19 @@ Definitions are in ``docs/concepts.md``.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from memory.terms import (
+    Because as Because,
+    Effect as Effect,
+    FindingStatus as FindingStatus,
+    HypothesisState as HypothesisState,
+    Level as Level,
+    Outcome as Outcome,
+    Verdict as Verdict,
+)
 
 FORMAT = 1
 
@@ -20,89 +29,6 @@ class Contract(BaseModel):
     """A frozen model whose unknown fields are refused: a stored document is read as written or not at all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_enum_values=False)
-
-
-class Verdict(StrEnum):
-    """What the source alone says of a backend. Never "works": that word is for something that ran."""
-
-    BLOCKED = "blocked"
-    """An enforcing gate refuses."""
-    REROUTED = "rerouted"
-    """Accepted, but other code runs (``runs_instead`` says which)."""
-    NO_STATIC_OBSTACLE = "no_static_obstacle"
-    NOT_APPLICABLE = "not_applicable"
-    """Another vendor's, or made for another kind of model."""
-    UNKNOWN = "unknown"
-    """Binary, remote or dynamic: the source read does not decide."""
-
-
-class Because(StrEnum):
-    """Which fact of the scenario the deciding gate looks at."""
-
-    ARCHITECTURE = "architecture"
-    QUANTISATION = "quantisation"
-    MODEL = "model"
-    VENDOR = "vendor"
-    PARALLELISM = "parallelism"
-    DEPENDENCY = "dependency"
-    OPTION = "option"
-
-
-class Outcome(StrEnum):
-    """How an experiment ended."""
-
-    OK = "ok"
-    UNSUPPORTED = "unsupported"
-    IMPORT_FAILED = "import_failed"
-    COMPILE_FAILED = "compile_failed"
-    START_FAILED = "start_failed"
-    START_TIMEOUT = "start_timeout"
-    CRASHED = "crashed"
-    HUNG = "hung"
-    OUT_OF_MEMORY = "out_of_memory"
-    NAN = "nan"
-    WRONG = "wrong"
-    STRESS_FAILED = "stress_failed"
-    SUBSTITUTED = "substituted"
-    ENVIRONMENT_SUSPECT = "environment_suspect"
-    NOT_RUN = "not_run"
-
-
-class HypothesisState(StrEnum):
-    OPEN = "open"
-    PREDICTED = "predicted"
-    CONFIRMED = "confirmed"
-    REFUTED = "refuted"
-    INCONCLUSIVE = "inconclusive"
-
-
-class FindingStatus(StrEnum):
-    CURRENT = "current"
-    STALE = "stale"
-    SUPERSEDED = "superseded"
-    CONTRADICTED = "contradicted"
-
-
-class Level(StrEnum):
-    """The ladder of evidence, cheapest first."""
-
-    REPORT = "report"
-    STATIC = "static"
-    COMPILE = "compile"
-    PROBE = "probe"
-    SERVER = "server"
-    STRESS = "stress"
-    BENCHMARK = "benchmark"
-
-
-class Effect(StrEnum):
-    """What running a tool can do to the world; a policy decides which run unasked."""
-
-    READS = "reads"
-    WRITES_ENVIRONMENT = "writes_environment"
-    EXECUTES_FOREIGN_CODE = "executes_foreign_code"
-    USES_GPU = "uses_gpu"
-    NETWORK = "network"
 
 
 class Evidence(Contract):

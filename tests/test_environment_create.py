@@ -20,10 +20,11 @@ from memory.home import Home
 from memory.vocabulary import Effect
 from tools.base import ToolError
 from tools.environment.create import create_environment
-from tools.environment.model import Environment, fingerprint
+from tools.environment.model import fingerprint, read_description
 from tools.environment.pins import pin_warnings
 from tools.environment.staging import PARTIAL
 from tools.environment.store import list_environments, open_environment
+from tools.environment.uv import human_size
 from tools.registry import registry
 
 pytestmark = pytest.mark.network
@@ -110,7 +111,7 @@ def test_the_same_request_is_the_same_environment_without_network_or_uv(
 ) -> None:
     made = create_environment(home, [SMALL])
     unreachable(monkeypatch, tmp_path)
-    monkeypatch.setattr("tools.environment.create.find_uv", lambda: pytest.fail("uv was looked for"))
+    monkeypatch.setattr("tools.environment.uv.find_uv", lambda: pytest.fail("uv was looked for"))
     told: list[str] = []
     assert create_environment(home, [SMALL.replace("-", "_")], None, told.append) == made
     assert told == [f"using environment {made.name}"]
@@ -159,6 +160,8 @@ def test_an_engine_alone_brings_what_it_pins(home: Home) -> None:
     made = create_environment(home, ["sglang==0.5.23"], parse_architecture("sm121"), told.append)
     assert made.packages == {"sglang": "0.5.23", "flashinfer-python": "0.7.2", "sglang-kernel": "0.4.10"}
     assert "sglang pins flashinfer-python==0.7.2, sglang-kernel==0.4.10" in told
+    (total,) = (line for line in told if line.startswith("in all: "))
+    assert total == f"in all: {human_size(sum(wheel.size or 0 for wheel in made.wheels))} to fetch"
     assert pin_warnings(made) == []
     alone = create_environment(home, ["sglang==0.5.23"], parse_architecture("sm121"), with_pins=False)
     assert alone.packages == {"sglang": "0.5.23"}
@@ -273,7 +276,7 @@ def test_two_that_create_the_same_at_once_both_succeed(home: Home) -> None:
 def test_what_is_kept_reads_back_equal(home: Home) -> None:
     made = create_environment(home, [SMALL])
     document = json.loads((home.environments / made.name / "environment.json").read_text())
-    assert Environment.model_validate(document) == made
+    assert read_description(json.dumps(document)) == made
     assert document["format"] == 1
     assert sorted(each.name for each in (home.environments / made.name).iterdir()) == [
         "environment.json",

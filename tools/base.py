@@ -21,19 +21,11 @@ from typing import Any, Generic, Protocol, TypeGuard, TypeVar, get_type_hints
 
 from pydantic import BaseModel
 
-from memory.vocabulary import Effect
+from memory.terms import Effect
+from tools.errors import ToolError as ToolError
 
 Input = TypeVar("Input", bound=BaseModel)
 Result = TypeVar("Result", bound=BaseModel)
-
-
-class ToolError(Exception):
-    """An expected failure: what happened, what was expected, what to do next. ``missing`` marks a
-    prerequisite that is not there (exit code 3 at the command line), else the input was wrong (2)."""
-
-    def __init__(self, message: str, *, missing: bool = False) -> None:
-        super().__init__(message)
-        self.missing = missing
 
 
 class ToolContext(Protocol):

@@ -192,7 +192,7 @@ def table(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
 def local_archs(home: Home) -> tuple[str, ...]:
     """Architectures of this machine's GPUs, empty where there is none or it cannot be told."""
     from memory.architecture import parse_architecture
-    from tools.base import ToolError
+    from tools.errors import ToolError
     from tools.registry import registry
 
     status = registry().get("gpu_status")

@@ -57,7 +57,7 @@ def create(
         refresh=refresh,
     )
     if as_json:
-        emit(made.model_dump(mode="json"))
+        emit(made.document())
     else:
         click.echo(made.name)
 
@@ -76,7 +76,7 @@ def list_(as_json: bool) -> None:
 
     found = list_environments(the_home())
     if as_json:
-        emit({"environments": [one.model_dump(mode="json") for one in found]})
+        emit({"environments": [one.document() for one in found]})
         return
     if not found:
         click.echo("No environments yet. Create one with: agent environment create -p sglang==0.5.9")
@@ -100,7 +100,7 @@ def show(name: str, as_json: bool) -> None:
 
     found = open_environment(the_home(), name)
     if as_json:
-        emit(found.model_dump(mode="json"))
+        emit(found.document())
         return
     for key, value in (
         ("name", found.name),

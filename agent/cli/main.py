@@ -14,7 +14,7 @@ import click
 from agent.interrupts import Interrupts
 
 ERRORS = {
-    ("tools.base", "ToolError"): 2,
+    ("tools.errors", "ToolError"): 2,
     ("tools.source.tree", "SourceError"): 2,
     ("memory.home", "HomeError"): 3,
     ("memory.architecture", "ArchitectureError"): 2,

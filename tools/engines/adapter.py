@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tools.base import ToolError
+from tools.errors import ToolError
 from tools.source.tree import SourceTree
 
 

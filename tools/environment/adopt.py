@@ -18,8 +18,8 @@ from pathlib import Path
 
 from memory.canonical import sha256_of
 from memory.names import distribution
-from tools.base import ToolError
 from tools.environment.model import Environment
+from tools.errors import ToolError
 from tools.source.tree import READ_LIMIT, SourceTree, read_head
 
 _VERSION = re.compile(r"""^_?_?version_?_?[ \t]*(?::[ \t]*str[ \t]*)?=[ \t]*['"]([^'"\s]{1,100})['"]""", re.M)

@@ -1,16 +1,19 @@
-"""What an environment is: a named, immutable set of unpacked packages, and its fingerprint."""
+"""What an environment is: a named, immutable set of unpacked packages, and its fingerprint.
+
+No pydantic here: read paths use it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Any, Literal, get_args, get_type_hints
 
 from memory.canonical import sha256_of
 from memory.names import distribution
-from memory.vocabulary import Contract, EnvironmentSummary, Sha256
 from tools.source.tree import SourceTree
 
 PYTHON = "3.12"
@@ -19,17 +22,19 @@ PYTHON = "3.12"
 DEFAULT_PLATFORM = "x86_64-manylinux_2_39"
 
 
-class Wheel(Contract):
+@dataclass(frozen=True)
+class Wheel:
     """The archive that a package was unpacked from. ``size`` in bytes, None where the index does not tell."""
 
     name: str
     version: str
     filename: str
-    sha256: Sha256
-    size: Annotated[int, Field(ge=0)] | None = None
+    sha256: str
+    size: int | None = None
 
 
-class Environment(Contract):
+@dataclass(frozen=True)
+class Environment:
     """Unpacked packages in one folder.
 
     ``source``: made here, under the home, never changed afterwards. ``adopted``: a folder of someone else's,
@@ -37,7 +42,6 @@ class Environment(Contract):
     ``unknown`` where an adopted folder does not say.
     """
 
-    format: Literal[1] = 1
     name: str
     kind: Literal["source", "adopted"]
     path: str
@@ -45,9 +49,10 @@ class Environment(Contract):
     python: str
     packages: dict[str, str]
     """Version by canonical distribution name (``flashinfer-python``, never ``flashinfer_python``)."""
+    fingerprint: str
     wheels: tuple[Wheel, ...] = ()
     requested: tuple[str, ...] = ()
-    fingerprint: Sha256
+    format: Literal[1] = 1
 
     @property
     def root(self) -> Path:
@@ -57,8 +62,57 @@ class Environment(Contract):
         """The files, for reading. Raises ``SourceError`` if the folder is gone."""
         return SourceTree(self.root, self.packages)
 
-    def summary(self) -> EnvironmentSummary:
-        return EnvironmentSummary(packages=self.packages, name=self.name, fingerprint=self.fingerprint)
+    def document(self) -> dict[str, Any]:
+        """As JSON types, in the order in which it is written down."""
+        held = {
+            **vars(self),
+            "wheels": [vars(wheel) for wheel in self.wheels],
+            "requested": [*self.requested],
+        }
+        return {name: held[name] for name in _SHAPES}
+
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+_SHAPES: dict[str, Callable[[Any], bool]] = {
+    "format": lambda value: value == 1,
+    "name": lambda value: isinstance(value, str),
+    "kind": lambda value: value in get_args(get_type_hints(Environment)["kind"]),
+    "path": lambda value: isinstance(value, str),
+    "platform": lambda value: isinstance(value, str),
+    "python": lambda value: isinstance(value, str),
+    "packages": lambda value: isinstance(value, dict) and _strings(value.values()),
+    "wheels": lambda value: isinstance(value, list) and all(map(_is_wheel, value)),
+    "requested": lambda value: isinstance(value, list) and _strings(value),
+    "fingerprint": lambda value: isinstance(value, str) and _SHA256.fullmatch(value) is not None,
+}
+"""What each field of a description must be."""
+
+
+def read_description(text: str) -> Environment:
+    """The environment that a description (JSON) is of. Raises :class:`ValueError` with what is wrong."""
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError("not a description of an environment")
+    for name, fits in _SHAPES.items():
+        if not fits(document.get(name)):
+            raise ValueError(f"{name} is {'wrong' if name in document else 'missing'}")
+    if more := sorted(set(document) - set(_SHAPES)):
+        raise ValueError(f"{more[0]} is no part of format 1")
+    wheels = tuple(Wheel(**wheel) for wheel in document.pop("wheels"))
+    return Environment(wheels=wheels, requested=tuple(document.pop("requested")), **document)
+
+
+def _is_wheel(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    size, texts = value.get("size"), [value.get(name) for name in ("name", "version", "filename", "sha256")]
+    known = {"name", "version", "filename", "sha256", "size"}
+    return _strings(texts) and (size is None or (isinstance(size, int) and size >= 0)) and known >= set(value)
+
+
+def _strings(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def fingerprint(platform: str, python: str, wheels: Iterable[Wheel]) -> str:

@@ -11,8 +11,8 @@ from packaging.version import InvalidVersion, Version
 from memory.architecture import Architecture
 from memory.canonical import sha256_of
 from memory.names import distribution
-from tools.base import ToolError
 from tools.environment.pins import default_engine, profiles
+from tools.errors import ToolError
 
 EXPECTED = "expected NAME==VERSION or NAME, for example sglang==0.5.9"
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from memory.home import Home
-from tools.base import ToolError
 from tools.environment.adopt import adopt
-from tools.environment.model import Environment
+from tools.environment.model import Environment, read_description
+from tools.errors import ToolError
 
 DESCRIPTION = "environment.json"
 SITE = "site"
@@ -42,8 +41,8 @@ def load(folder: Path) -> Environment:
     """The stored environment in ``folder``. Raises :class:`ToolError` if it is not one or was damaged."""
     try:
         text = (folder / DESCRIPTION).read_text(encoding="utf-8")
-        environment = Environment.model_validate_json(text)
-    except (OSError, ValidationError, UnicodeDecodeError) as error:
+        environment = read_description(text)
+    except (OSError, ValueError, RecursionError) as error:
         raise ToolError(
             f"environment {folder.name} is damaged ({_reason(error)}); remove {folder} and create it again",
             missing=True,
@@ -55,7 +54,7 @@ def load(folder: Path) -> Environment:
             missing=True,
         )
     # The home may have been moved since: where it lies now is what counts.
-    return environment.model_copy(update={"path": str(site), "name": folder.name})
+    return replace(environment, path=str(site), name=folder.name)
 
 
 def open_environment(home: Home, name_or_path: str) -> Environment:
@@ -131,9 +130,6 @@ def _names(home: Home) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{DESCRIPTION}: {'.'.join(str(part) for part in first['loc']) or 'text'}: {first['msg']}"
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     return f"{DESCRIPTION}: {error}"

@@ -19,9 +19,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from memory.names import distribution
-from tools.base import ToolError
 from tools.environment.child import GRACE, NETWORK, allowed_environment, run_child
 from tools.environment.model import DEFAULT_PLATFORM, PYTHON, Wheel
+from tools.errors import ToolError
 from tools.source.tree import decode
 
 RESOLVE_SECONDS = 120.0

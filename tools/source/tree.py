@@ -11,9 +11,12 @@ import hashlib
 import textwrap
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory.names import distribution
-from memory.vocabulary import Evidence
+
+if TYPE_CHECKING:
+    from memory.vocabulary import Evidence
 
 TEXT_LIMIT = 600
 """Characters of source kept in an evidence's ``text``; the hash is over all of the span."""
@@ -124,6 +127,8 @@ class SourceTree:
         return self._spans[file, line, end].model_copy(update={"idiom": idiom})
 
     def _span(self, file: str, line: int, end: int) -> Evidence:
+        from memory.vocabulary import Evidence  # pydantic: not for those who only ask what is installed
+
         span = self.lines(file)[line - 1 : end]
         package, version = self.owner(file)
         text = textwrap.dedent("\n".join(span)).strip("\n")
