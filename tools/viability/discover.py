@@ -42,6 +42,7 @@ class Discovery:
         self.profile = profile
         self.options = options
         self._given: dict[str, frozenset[str]] = {}
+        self._makers: dict[str, Layer | None] = {}
 
     def prepare(self) -> None:
         """Read the engine's files and find its options object, its layers and its checks."""
@@ -175,6 +176,20 @@ class Discovery:
                     counts.update(given)
         return frozenset(name for name, count in counts.items() if count >= 3 and count * 20 >= total)
 
+    def maker_of(self, type_name: str) -> Layer | None:
+        """The module whose forward pass returns a type: what stands in front of a layer that takes one."""
+        if type_name not in self._makers:
+            found = [
+                (module.name, statement.name)
+                for module in self.modules_with(f"-> {type_name}:".encode())
+                for statement in module.tree.body
+                if isinstance(statement, ast.ClassDef) and _forwards_to(statement, type_name)
+            ]
+            found.sort(key=lambda item: (-self.built[item[1]], item))
+            first = found[:1] if found and self.built[found[0][1]] else []
+            self._makers[type_name] = Layer(first[0][1], tuple(first), ()) if first else None
+        return self._makers[type_name]
+
     @cached_property
     def capability_checks(self) -> list[tuple[str, str]]:
         """Functions that compare the device with the quantisation's minimum before a model is built."""
@@ -231,6 +246,16 @@ def _keywords(data: bytes, start: int) -> set[str]:
         if depth == 0:
             flat += char
     return set(re.findall(r"\b(\w+)\s*=(?!=|\s*None\b)", flat))
+
+
+def _forwards_to(statement: ast.ClassDef, type_name: str) -> bool:
+    return any(
+        isinstance(part, ast.FunctionDef)
+        and part.name.startswith("forward")
+        and part.returns is not None
+        and ast.unparse(part.returns) == type_name
+        for part in statement.body
+    )
 
 
 def _asks(statement: ast.ClassDef, factory: str) -> bool:

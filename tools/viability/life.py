@@ -23,7 +23,7 @@ from tools.viability.interpreter.values import (
     of,
     strip,
 )
-from tools.viability.nominal import arguments
+from tools.viability.nominal import annotated_types, arguments
 from tools.viability.runs import Run, attempt
 
 
@@ -126,13 +126,41 @@ def _live(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: R
     )
     if method is not None:
         attempt(m, result, "load", get_attribute(m, method, after, None, None), [instance], {})
-    _pass_forward(m, cls, instance, config, result)
+    _pass_forward(m, discovery, cls, instance, config, result)
 
 
-def _pass_forward(m: Machine, cls: ClassValue, instance: Instance, config: Any, result: Run) -> None:
+def _pass_forward(
+    m: Machine, discovery: Discovery, cls: ClassValue, instance: Instance, config: Any, result: Run
+) -> None:
     forward, _ = class_attribute(m, cls, "forward")
-    if result.refused is None and forward is not NOT_BOUND:
-        attempt(m, result, "forward", Bound(forward, instance), [], arguments(m, cls, "forward", config))
+    if result.refused is not None or forward is NOT_BOUND:
+        return
+    given = arguments(m, cls, "forward", config)
+    for name, kind in annotated_types(forward).items():
+        maker = discovery.maker_of(kind) if name in given else None
+        if maker is not None:
+            given[name] = _made_before(m, discovery, maker, config, result)
+    if result.refused is None:
+        attempt(m, result, "forward", Bound(forward, instance), [], given)
+
+
+def _made_before(m: Machine, discovery: Discovery, maker: Layer, config: Any, result: Run) -> Any:
+    """What the module in front of the layer hands on: built and called as the models do."""
+    cls = _choose(m, discovery, maker, config, result)
+    if cls is None:
+        return UNKNOWN
+    made = attempt(m, result, "construct", cls, [], arguments(m, cls, "__init__", config))
+    forward, _ = class_attribute(m, cls, "forward")
+    if result.refused is not None or forward is NOT_BOUND or not isinstance(bare(made), Instance):
+        return UNKNOWN
+    # A forward pass that only hands on takes what the methods take that it may hand on to.
+    names = [name for name in cls.index if name.startswith("forward")]
+    given = next((given for name in names if (given := arguments(m, cls, name, config))), {})
+    since = len(m.crossings)
+    handed = attempt(m, result, "before", Bound(forward, bare(made)), [], given)
+    for crossing in m.crossings[since:]:
+        crossing.by_option = False  # its kernels are not those of the layer, whoever chose them
+    return handed
 
 
 def _choose(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run) -> ClassValue | None:

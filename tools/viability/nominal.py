@@ -56,6 +56,18 @@ def arguments(
     return given
 
 
+def annotated_types(function: Any) -> dict[str, str]:
+    """Parameters that are annotated with one name, and that name."""
+    node = getattr(bare(function), "node", None)
+    if node is None:
+        return {}
+    return {
+        parameter.arg: parameter.annotation.id
+        for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        if isinstance(parameter.annotation, ast.Name)
+    }
+
+
 def _is_none(spec: ast.arguments, parameter: ast.arg) -> bool:
     """Whether a parameter's default is None."""
     positional = [*spec.posonlyargs, *spec.args]
