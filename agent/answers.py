@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from agent.reasons import NAMES
-from agent.recommend import LEFT, choose, recommend
+from agent.reasons import LEFT, NAMES
+from agent.recommend import choose, recommend
 from memory.vocabulary import (
     Answer,
     Because,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from agent.reasons import NAMES, deciding, reason, where
 from agent.report import packages, understood
 from agent.text import safe_block, squeeze
-from memory.vocabulary import Answer, Row
+
+if TYPE_CHECKING:
+    from memory.vocabulary import Answer, Row
 
 
 def markdown(answer: Answer, why: Mapping[tuple[str, str], str] | None = None) -> str:

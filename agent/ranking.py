@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from memory.vocabulary import Answer, Because, Row, Verdict
+from memory.terms import Because, Verdict
+
+if TYPE_CHECKING:
+    from memory.vocabulary import Answer, Row
 
 
 def surprising(row: Row) -> bool:
     """The first gate lets it through and a deeper one does not: what a person would try and must not."""
     return (
-        row.verdict is Verdict.BLOCKED
+        row.verdict == Verdict.BLOCKED
         and row.first_gate is not None
-        and row.first_gate.verdict is Verdict.NO_STATIC_OBSTACLE
+        and row.first_gate.verdict == Verdict.NO_STATIC_OBSTACLE
     )
 
 
@@ -77,8 +81,8 @@ def rank(answer: Answer, row: Row) -> int:
     if is_recommended(answer, row):
         return CHOSEN
     if surprising(row):
-        return GPU_TRAP if row.because is Because.ARCHITECTURE else OPTION_TRAP
-    if row.verdict is Verdict.NO_STATIC_OBSTACLE:
+        return GPU_TRAP if row.because == Because.ARCHITECTURE else OPTION_TRAP
+    if row.verdict == Verdict.NO_STATIC_OBSTACLE:
         # One that only leads to another is not a choice of its own.
         return CANDIDATE if row.runs_instead is None else LEADING
     return {Verdict.REROUTED: REROUTED, Verdict.BLOCKED: REFUSED}.get(row.verdict, UNREMARKABLE)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from agent.text import shorten
-from memory.vocabulary import Condition, Evidence, Row, Verdict
-from transcripts.events import HypothesisChanged
+from memory.terms import Verdict
+
+if TYPE_CHECKING:
+    from memory.vocabulary import Condition, Evidence, Row
+    from transcripts.events import HypothesisChanged
 
 NAMES = {
     Verdict.BLOCKED: "blocked",
@@ -17,6 +21,9 @@ NAMES = {
     Verdict.UNKNOWN: "unknown",
 }
 """The verdicts as a person reads them."""
+
+LEFT = "left to the engine"
+"""What is said of a component for which no flag is given."""
 
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 
@@ -95,7 +102,7 @@ def reason(row: Row, width: int = 200, why: str | None = None) -> str:
 def sentence(row: Row) -> str:
     """Verdict, reason and place in one line, for a hypothesis' history."""
     lines = deciding(row)
-    place = f" ({where(lines)})" if lines and row.verdict is Verdict.BLOCKED else ""
+    place = f" ({where(lines)})" if lines and row.verdict == Verdict.BLOCKED else ""
     return f"{NAMES[row.verdict]}: {reason(row)}{place}"
 
 
@@ -104,7 +111,7 @@ def undecided(hypotheses: Iterable[HypothesisChanged]) -> dict[tuple[str, str], 
     return {
         (one.component, one.backend): one.because.removeprefix(f"{NAMES[Verdict.UNKNOWN]}: ")
         for one in hypotheses
-        if one.row is not None and one.row.verdict is Verdict.UNKNOWN and one.because
+        if one.row is not None and one.row.verdict == Verdict.UNKNOWN and one.because
     }
 
 

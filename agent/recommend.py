@@ -13,15 +13,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.reasons import LEFT
 from memory.vocabulary import Finding, FindingStatus, Outcome, Recommendation, Row, Target, Verdict
 from tools.engines.adapter import Launch
 from tools.engines.options import Option
 
 PLACEHOLDER = "MODEL_PATH"
 """Stands for the model where the person gave no path or repository: never invented."""
-
-LEFT = "left to the engine"
-"""What is said of a component for which no flag is given."""
 
 _DEMOTING = {Outcome.NAN, Outcome.WRONG, Outcome.CRASHED, Outcome.HUNG, Outcome.STRESS_FAILED}
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agent.layout import WIDTH, Line, command_lines, path_of, wrap
 from agent.ranking import component_at, components, is_recommended, matter, rank, surprising
-from agent.reasons import NAMES, conditions, deciding, first_line, reason, where
-from agent.recommend import LEFT
+from agent.reasons import LEFT, NAMES, conditions, deciding, first_line, reason, where
 from agent.text import shorten, squeeze
-from memory.vocabulary import Answer, Level, NotRun, Row, Target, Verdict
+from memory.terms import Level, Verdict
+
+if TYPE_CHECKING:
+    from memory.vocabulary import Answer, NotRun, Row, Target
 
 HEIGHT = 24
 MOST_ROWS = 8
@@ -139,17 +142,17 @@ def _row(
     # What stands beside the verdict, and what below: a path, or words.
     beside, below = reason(row, why=why), ""
     path = ""
-    if row.verdict is Verdict.NO_STATIC_OBSTACLE:
+    if row.verdict == Verdict.NO_STATIC_OBSTACLE:
         beside, path = (
             (f"→ {row.runs_instead}", "") if row.runs_instead else ("", where(place) if place else "")
         )
         below = f"if {conditions(row)}" if row.conditions else ""
-    elif row.verdict is Verdict.BLOCKED and place is not None:
+    elif row.verdict == Verdict.BLOCKED and place is not None:
         beside = f"{row.because or 'refused'}{' (first gate: yes)' if surprising(row) else ''}"
         below = first_line(place)
-    elif row.verdict is Verdict.NOT_APPLICABLE and row.because is None:
+    elif row.verdict == Verdict.NOT_APPLICABLE and row.because is None:
         beside = ""
-    elif row.verdict is Verdict.UNKNOWN and why is not None:
+    elif row.verdict == Verdict.UNKNOWN and why is not None:
         beside, below = "", why
 
     def fitted(room: int) -> str:
@@ -169,7 +172,7 @@ def _row(
     if not below:
         return first
     room = width - 4
-    if row.verdict is not Verdict.BLOCKED or place is None:
+    if row.verdict != Verdict.BLOCKED or place is None:
         return [*first, [("    ", ""), (shorten(below, room), "dim" if why else "")]]
     at = path_of(where(place), min(max(room - 2 - len(squeeze(below)), 34), room - 3))
     return [*first, [("    ", ""), (at, "dim"), ("  ", ""), (shorten(below, room - 2 - len(at)), "")]]
@@ -196,7 +199,7 @@ def _counts(answer: Answer, shown: Sequence[Row], width: int) -> list[str]:
 
 def _named(answer: Answer, rest: Sequence[Row]) -> str:
     """The unknown ones by component; a component of which nothing is known only by its name."""
-    unknown = [row for row in rest if row.verdict is Verdict.UNKNOWN]
+    unknown = [row for row in rest if row.verdict == Verdict.UNKNOWN]
     parts = []
     for component in dict.fromkeys(row.component for row in unknown):
         names = [row.backend for row in unknown if row.component == component]
@@ -226,7 +229,7 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
         step
         for step in answer.not_run
         if (step.command is None or _is_launch(answer, step))
-        and (everything or found is None or step.level is not Level.STATIC)
+        and (everything or found is None or step.level != Level.STATIC)
     ]
     what = "; ".join(step.what for step in untested)
     if what:

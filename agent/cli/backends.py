@@ -58,7 +58,7 @@ def backends(
       agent backends -e sglang-0.5.9 --arch "RTX 5090" --json
     """
     progress("looking up the environment")
-    from agent.cli.matrix import architectures, engine_of, options_of, traces
+    from agent.cli.matrix import Question, architectures, engine_of, traces
     from agent.words import known_quantisation
     from memory.architecture import parse_architecture
 
@@ -69,19 +69,17 @@ def backends(
     found = environment_of(
         home, environment, requirements_of(packages, positional), parse_architecture(wanted[0]), engine
     )
-    named = engine_of(found, engine)
-    chosen = options_of(found, named, components, scheme)
-    cells = [
-        (option.component, value.value, arch)
-        for option in chosen
-        for value in option.values
-        for arch in wanted
-    ]
-    progress(f"following {len(cells)} backends through the source")
-    traced = traces(home, found, named, cells, quantisation=scheme, scenario=facts)
+    question = Question(
+        engine=engine_of(found, engine),
+        components=components,
+        archs=tuple(wanted),
+        quantisation=scheme,
+        scenario=facts,
+    )
+    traced = traces(home, found, question)
     rows = [trace.row for trace in traced]
     if as_json:
-        emit({"backends": [row.model_dump(mode="json") for row in rows]})
+        emit({"backends": rows})
     else:
         why = {id(trace.row): trace.notes[0] for trace in traced if trace.notes}
         _draw(rows, wanted, found.packages, everything, why)
@@ -99,7 +97,7 @@ def _draw(
     from agent.reasons import NAMES, deciding, reason, where
     from agent.report import STYLES
     from agent.text import shorten, squeeze
-    from memory.vocabulary import Verdict
+    from memory.terms import Verdict
 
     lines: list[Line] = [
         [(squeeze(", ".join(f"{name} {version}" for name, version in packages.items())), "bold")]
@@ -113,7 +111,7 @@ def _draw(
     hidden: Counter[Verdict] = Counter()
     for component, backend in names:
         mine = [by_cell[component, backend, arch] for arch in archs]
-        if not everything and all(row.verdict is Verdict.NOT_APPLICABLE for row in mine):
+        if not everything and all(row.verdict == Verdict.NOT_APPLICABLE for row in mine):
             hidden[Verdict.NOT_APPLICABLE] += 1
             continue
         line: Line = [(f"{squeeze(f'{component} {backend}'):{size}}", "")]
@@ -121,7 +119,7 @@ def _draw(
         room = width() - size - column
         if len(archs) == 1 and room > 12:
             place = deciding(mine[0])
-            if mine[0].verdict is Verdict.BLOCKED and place is not None:
+            if mine[0].verdict == Verdict.BLOCKED and place is not None:
                 line.append((path_of(where(place), room), ""))
             else:
                 line.append((shorten(reason(mine[0], why=why.get(id(mine[0]))), room), ""))

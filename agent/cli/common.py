@@ -193,16 +193,13 @@ def local_archs(home: Home) -> tuple[str, ...]:
     """Architectures of this machine's GPUs, empty where there is none or it cannot be told."""
     from memory.architecture import parse_architecture
     from tools.errors import ToolError
-    from tools.registry import registry
+    from tools.hardware.gpu import gpu_status
 
-    status = registry().get("gpu_status")
-    if status is None:
-        return ()
     try:
-        found = status.run(status.input(), Context(home)).model_dump(mode="json")
+        found = gpu_status.run(gpu_status.input(), Context(home))
     except ToolError:
         return ()
-    named = [gpu["compute_capability"] for gpu in found["gpus"] if gpu["compute_capability"]]
+    named = [gpu.compute_capability for gpu in found.gpus if gpu.compute_capability]
     return tuple(dict.fromkeys(parse_architecture(one).name for one in named))
 
 

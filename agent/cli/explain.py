@@ -97,7 +97,7 @@ def explain(
       agent explain attention triton --arch h200 --json
     """
     progress("looking up the environment")
-    from agent.cli.matrix import architectures, engine_of, model_classes, options_of, traces
+    from agent.cli.matrix import Question, architectures, engine_of, traces
     from agent.words import known_quantisation
     from memory.architecture import parse_architecture
 
@@ -111,23 +111,19 @@ def explain(
     if environment is None and not requirements:
         environment = earlier.environment
     found = environment_of(home, environment, requirements, parse_architecture(wanted), engine)
-    named = engine_of(found, wanted_engine)
-    option = options_of(found, named, [component], scheme)[0]
-    values = [value.value for value in option.values]
-    if backend not in values:
-        raise CommandError(f"{option.flag} does not accept {backend!r} here; it accepts {', '.join(values)}")
-    progress(f"following {option.flag} {backend} through the source")
-    trace = traces(
-        home,
-        found,
-        named,
-        [(component, backend, wanted)],
+    question = Question(
+        engine=engine_of(found, wanted_engine),
+        components=(component,),
+        backend=backend,
+        archs=(wanted,),
         quantisation=scheme,
         scenario={**earlier.scenario, **facts},
-        model_classes=model_classes(home, found, named, model) if model else earlier.model_classes,
-    )[0]
+        model=model,
+        model_classes=() if model else earlier.model_classes,
+    )
+    (trace,) = traces(home, found, question)
     if as_json:
-        emit(trace.model_dump(mode="json"))
+        emit(trace)
     else:
         _draw(trace, found.packages)
     return 0
@@ -138,7 +134,7 @@ def _draw(trace: Any, packages: dict[str, str]) -> None:
     from agent.reasons import NAMES, conditions, reason
     from agent.report import STYLES
     from agent.text import safe, squeeze
-    from memory.vocabulary import Verdict
+    from memory.terms import Verdict
 
     row = trace.row
     under = ", ".join(f"{key}={value}" for key, value in trace.scenario.items())
@@ -165,7 +161,7 @@ def _draw(trace: Any, packages: dict[str, str]) -> None:
     if row.conditions:
         lines += [[("", "")], [(f"depends on: {squeeze(conditions(row))}", "")]]
     # Of a refusal the trace notes its words, of everything else what it could not follow.
-    label = "it says" if row.verdict is Verdict.BLOCKED else "not followed"
+    label = "it says" if row.verdict == Verdict.BLOCKED else "not followed"
     for note in trace.notes:
         lines.append([(f"{label}: {squeeze(note)}", "dim")])
     draw(lines)

@@ -1,22 +1,45 @@
-"""Static rows without an investigation: what ``backends`` and ``explain`` ask the tools for."""
+"""What the source says of cells, without an investigation: as it was read before, or read now.
+
+What was read before is found without importing what reads (:mod:`agent.cli.cells`): an answer is remembered
+under all that it follows from, which is the question, the packages and this program.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from agent.cli.common import CommandError, Context
-from agent.execute import batch_functions
-from agent.relevance import relevant
-from agent.scenario import keys, not_declared, scenario_for, search_for, wrong_component, wrong_value
+from agent.cli.common import CommandError
+from agent.plain import plain
 from agent.words import DEFAULT_ENGINE, one_engine
 from memory.architecture import parse_architecture
+from memory.canonical import sha256_of
 from memory.home import Home
-from tools.engines.options import Option, discover_options, is_backend_option
 from tools.environment.model import Environment
-from tools.registry import registry
+from tools.viability.cache import TraceCache
 
-TRACE = "trace_viability"
+FOLDERS = ("memory", "transcripts", "tools", "agent")
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which cells, and under what they are judged. No ``components``: all that matter; no ``backend``: every
+    one. ``model`` is a name that the engine's own classes are looked up for; else ``model_classes`` count.
+    """
+
+    engine: str
+    components: tuple[str, ...]
+    archs: tuple[str, ...]
+    backend: str | None = None
+    quantisation: str | None = None
+    scenario: dict[str, str] = field(default_factory=dict)
+    model: str | None = None
+    model_classes: tuple[str, ...] = ()
 
 
 def architectures(home: Home, given: Sequence[str]) -> list[str]:
@@ -37,104 +60,30 @@ def engine_of(environment: Environment, named: str | None) -> str:
     return named or one_engine(environment.packages) or DEFAULT_ENGINE
 
 
-def options_of(
-    environment: Environment, engine: str, components: Sequence[str], quantisation: str | None
-) -> list[Option]:
-    """The options to look at: those of ``components``, or those that matter to a target.
+def traces(home: Home, environment: Environment, question: Question) -> list[Any]:
+    """A trace for each cell of ``question``, in order, as a :class:`agent.plain.Plain` document.
 
-    Raises :class:`CommandError` for a component that the engine does not have, with those it has.
+    Raises :class:`CommandError` for what the engine does not have: a component, a backend, a model, a fact.
     """
-    found = discover_options(environment.tree(), engine)
-    if not components:
-        return relevant([option for option in found if is_backend_option(option)], quantisation)
-    by_name: dict[str, Option] = {}
-    for option in found:
-        known = by_name.get(option.component)
-        if known is None or len(option.values) > len(known.values):
-            by_name[option.component] = option
-    for component in components:
-        if component not in by_name:
-            there = ", ".join(sorted(name for name, option in by_name.items() if is_backend_option(option)))
-            raise CommandError(f"{engine} has no component {component!r} here; it has {there}")
-    return [by_name[component] for component in dict.fromkeys(components)]
+    key = sha256_of(["answer", program(), environment.fingerprint, asdict(question)])
+    with TraceCache(home.source_index_db) as cache:
+        found = cache.get_all(key)
+        if found is None:
+            from agent.cli.cells import read
+
+            found, keys = read(home, environment, question)
+            cache.put_all(key, keys)
+    return [plain(text) for text in found]
 
 
-def traces(
-    home: Home,
-    environment: Environment,
-    engine: str,
-    cells: Sequence[tuple[str, str, str]],
-    *,
-    quantisation: str | None,
-    scenario: dict[str, str],
-    model_classes: Sequence[str] = (),
-) -> list[Any]:
-    """A trace for each ``(component, backend, arch)``, in order. All at once where the tool can.
-
-    Raises :class:`CommandError` for a scenario that names what the engine does not have.
-    """
-    tool = registry().get(TRACE)
-    if tool is None:
-        raise CommandError(f"the tool {TRACE} is not installed; install assay-agent again", 3)
-    named = environment.name if environment.kind == "source" else environment.path
-    _check_scenario(home, environment, named, engine, scenario)
-    inputs = [
-        tool.input.model_validate(
-            {
-                "environment": named,
-                "component": component,
-                "backend": backend,
-                "arch": arch,
-                "engine": engine,
-                "model_classes": list(model_classes),
-                "quantisation": quantisation,
-                "scenario": scenario_for(scenario, component),
-            }
-        )
-        for component, backend, arch in cells
-    ]
-    context = Context(home)
-    many = batch_functions().get(TRACE)
-    if many is not None and len(inputs) > 1:
-        return list(many(context, inputs))
-    return [tool.run(one, context) for one in inputs]
-
-
-def _check_scenario(
-    home: Home, environment: Environment, named: str, engine: str, scenario: dict[str, str]
-) -> None:
-    if not scenario:
-        return
-    options = discover_options(environment.tree(), engine)
-    wrong = wrong_component(scenario, engine, options) or wrong_value(scenario, options)
-    for key in keys(scenario) if wrong is None else ():
-        search = registry()["search_source"]
-        found = search.run(search.input.model_validate(search_for(key, named, engine)), Context(home))
-        wrong = wrong or (None if found.count else not_declared(key, engine))
-    if wrong is not None:
-        raise CommandError(wrong)
-
-
-def model_classes(home: Home, environment: Environment, engine: str, model: str | None) -> list[str]:
-    """The classes that the installed engine registers for a model's name.
-
-    Raises :class:`CommandError` where it registers none, with the nearest, or where the name fits several.
-    """
-    if model is None:
-        return []
-    tool = registry()["find_model"]
-    named = environment.name if environment.kind == "source" else environment.path
-    found = tool.run(
-        tool.input.model_validate({"environment": named, "engine": engine, "model": model}), Context(home)
-    ).model_dump(mode="json")
-    classes = [one["architecture"] for one in found["classes"]]
-    if not classes:
-        several = [one["architecture"] for one in found["candidates"]]
-        near = found["nearest"]
-        raise CommandError(
-            f"{model!r} fits several models of {engine}: {', '.join(several[:6])}; name one"
-            if several
-            else f"{engine} registers no model called {model!r} here"
-            + (f"; nearest: {', '.join(near[:3])}" if near else "")
-        )
-    return classes
+def program() -> str:
+    """Hash of this program's own sources: another version may judge otherwise."""
+    digest = hashlib.sha256(sys.version.encode())
+    root = Path(__file__).parents[2]
+    for top in FOLDERS:
+        for folder, inner, files in os.walk(root / top):
+            inner.sort()
+            for name in sorted(files):
+                if name.endswith((".py", ".toml")):
+                    digest.update(name.encode() + Path(folder, name).read_bytes())
+    return digest.hexdigest()

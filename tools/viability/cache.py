@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from pathlib import Path
 from types import TracebackType
@@ -17,12 +18,13 @@ class TraceCache:
 
     def __enter__(self) -> TraceCache:
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
             self._db.execute("PRAGMA busy_timeout = 10000")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("CREATE TABLE IF NOT EXISTS traces (key TEXT PRIMARY KEY, trace TEXT NOT NULL)")
-        except sqlite3.Error:
+        except (sqlite3.Error, OSError):
             self._close()
         return self
 
@@ -49,3 +51,14 @@ class TraceCache:
         if self._db is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (key, trace))
+
+    def get_all(self, key: str) -> list[str] | None:
+        """The traces of an answer, in order; None unless all of them are still there."""
+        held = self.get(key)
+        found = [self.get(one) for one in json.loads(held)] if held is not None else [None]
+        whole = [text for text in found if text is not None]
+        return whole if len(whole) == len(found) else None
+
+    def put_all(self, key: str, traces: list[str]) -> None:
+        """Remember of which ``traces`` (keys) an answer consists."""
+        self.put(key, json.dumps(traces))

@@ -85,7 +85,7 @@ def trace_many(context: Any, cells: list[TraceInput]) -> list[Trace]:
             parse_architecture(cell.arch)
             if cell.environment not in environments:
                 environments[cell.environment] = open_environment(context.home, cell.environment)
-            keys.append(_key(environments[cell.environment], cell))
+            keys.append(trace_key(environments[cell.environment], cell))
             text = store.get(keys[index])
             if text is not None:
                 results[index] = Trace.model_validate_json(text)
@@ -102,7 +102,8 @@ def trace_many(context: Any, cells: list[TraceInput]) -> list[Trace]:
     return [results[index] for index in range(len(cells))]
 
 
-def _key(environment: Environment, cell: TraceInput) -> str:
+def trace_key(environment: Environment, cell: TraceInput) -> str:
+    """Under which a cell is remembered: what it was asked, of which packages, and by which analyser."""
     asked = cell.model_dump_json(exclude={"environment"})
     text = "\n".join([analyser_version(), environment.fingerprint, asked])
     return hashlib.sha256(text.encode()).hexdigest()

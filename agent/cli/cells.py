@@ -1,0 +1,115 @@
+"""Reading cells without an investigation: which there are, whether the question fits the engine, traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.cli.common import CommandError, Context, progress
+from agent.cli.matrix import Question
+from agent.relevance import relevant
+from agent.scenario import keys, not_declared, scenario_for, search_for, wrong_component, wrong_value
+from memory.home import Home
+from tools.engines.options import Option, discover_options, is_backend_option
+from tools.environment.model import Environment
+from tools.registry import registry
+from tools.viability.trace import TraceInput, trace_key, trace_many
+
+
+def options_of(
+    environment: Environment, engine: str, components: Sequence[str], quantisation: str | None
+) -> list[Option]:
+    """The options to look at: those of ``components``, or those that matter to a target.
+
+    Raises :class:`CommandError` for a component that the engine does not have, with those it has.
+    """
+    found = discover_options(environment.tree(), engine)
+    if not components:
+        return relevant([option for option in found if is_backend_option(option)], quantisation)
+    by_name: dict[str, Option] = {}
+    for option in found:
+        known = by_name.get(option.component)
+        if known is None or len(option.values) > len(known.values):
+            by_name[option.component] = option
+    for component in components:
+        if component not in by_name:
+            there = ", ".join(sorted(name for name, option in by_name.items() if is_backend_option(option)))
+            raise CommandError(f"{engine} has no component {component!r} here; it has {there}")
+    return [by_name[component] for component in dict.fromkeys(components)]
+
+
+def read(home: Home, environment: Environment, question: Question) -> tuple[list[str], list[str]]:
+    """A trace (JSON) for each cell of the question, in order, and the key under which each is remembered.
+
+    Raises :class:`CommandError` for what the engine does not have: a component, a backend, a model, a fact.
+    """
+    chosen = options_of(environment, question.engine, question.components, question.quantisation)
+    cells = [
+        (option.component, value.value, arch)
+        for option in chosen
+        for value in option.values
+        for arch in question.archs
+        if question.backend in (None, value.value)
+    ]
+    if question.backend is not None and not cells:
+        option = chosen[0]
+        known = ", ".join(value.value for value in option.values)
+        raise CommandError(f"{option.flag} does not accept {question.backend!r} here; it accepts {known}")
+    named = environment.name if environment.kind == "source" else environment.path
+    _check_scenario(home, environment, named, question)
+    classes = question.model_classes
+    if question.model is not None:
+        classes = _model_classes(home, named, question.engine, question.model)
+    what = f"{len(cells)} backends" if question.backend is None else f"{chosen[0].flag} {question.backend}"
+    progress(f"following {what} through the source")
+    inputs = [
+        TraceInput(
+            environment=named,
+            component=component,
+            backend=backend,
+            arch=arch,
+            engine=question.engine,
+            model_classes=classes,
+            quantisation=question.quantisation,
+            scenario=scenario_for(question.scenario, component),
+        )
+        for component, backend, arch in cells
+    ]
+    context = Context(home)
+    traces = [trace.model_dump_json() for trace in trace_many(context, inputs)]
+    return traces, [trace_key(environment, one) for one in inputs]
+
+
+def _check_scenario(home: Home, environment: Environment, named: str, question: Question) -> None:
+    engine, scenario = question.engine, question.scenario
+    if not scenario:
+        return
+    options = discover_options(environment.tree(), engine)
+    wrong = wrong_component(scenario, engine, options) or wrong_value(scenario, options)
+    for key in keys(scenario) if wrong is None else ():
+        search = registry()["search_source"]
+        found = search.run(search.input.model_validate(search_for(key, named, engine)), Context(home))
+        wrong = wrong or (None if found.count else not_declared(key, engine))
+    if wrong is not None:
+        raise CommandError(wrong)
+
+
+def _model_classes(home: Home, named: str, engine: str, model: str) -> tuple[str, ...]:
+    """The classes that the installed engine registers for a model's name.
+
+    Raises :class:`CommandError` where it registers none, with the nearest, or where the name fits several.
+    """
+    tool = registry()["find_model"]
+    found = tool.run(
+        tool.input.model_validate({"environment": named, "engine": engine, "model": model}), Context(home)
+    ).model_dump(mode="json")
+    classes = tuple(one["architecture"] for one in found["classes"])
+    if not classes:
+        several = [one["architecture"] for one in found["candidates"]]
+        near = found["nearest"]
+        raise CommandError(
+            f"{model!r} fits several models of {engine}: {', '.join(several[:6])}; name one"
+            if several
+            else f"{engine} registers no model called {model!r} here"
+            + (f"; nearest: {', '.join(near[:3])}" if near else "")
+        )
+    return classes
