@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory.canonical import sha256_of
 from memory.vocabulary import Finding, HypothesisState
 from transcripts.events import (
     Called,
@@ -15,6 +16,7 @@ from transcripts.events import (
     HypothesisChanged,
     Noted,
     Opened,
+    Resumed,
     Returned,
     Understood,
 )
@@ -26,6 +28,8 @@ class Board:
 
     whole: Callable[[str], Any]
     opened: Opened | None = None
+    driver: str = ""
+    """Who decides now: who opened the investigation, or who resumed it last."""
     understood: Understood | None = None
     hypotheses: dict[str, HypothesisChanged] = field(default_factory=dict)
     """Id → its last change, in the order in which they were opened."""
@@ -33,45 +37,82 @@ class Board:
     returned: dict[str, Returned] = field(default_factory=dict)
     seqs: dict[str, int] = field(default_factory=dict)
     """Call → the event that holds its result."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: dict[str, Finding] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     concluded: Concluded | None = None
     events: int = 0
+    _open: dict[str, None] = field(default_factory=dict)
+    _made: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Tool → its calls that came to an end."""
+    _answered: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Tool and input → the last such call that came to an end."""
+    _tested: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Hypothesis and tool → the last such call that came to an end."""
 
     def add(self, event: Event) -> None:
         """Fold one event more."""
         self.events = event.seq + 1
         match event.data:
-            case Opened():
-                self.opened = event.data
+            case Opened(driver=driver):
+                self.opened, self.driver = event.data, driver
+            case Resumed(driver=driver, again=again):
+                self.concluded, self.driver = None, driver
+                for name in again:
+                    self._forget(name)
             case Understood():
                 self.understood = event.data
             case HypothesisChanged(id=name):
                 self.hypotheses[name] = event.data
             case Called(call=name):
                 self.calls[name] = event.data
+                self._open[name] = None
             case Returned(call=name):
-                self.returned[name] = event.data
-                self.seqs[name] = event.seq
+                self._return(name, event.data, event.seq)
             case Found(finding=finding):
-                self.findings.append(finding)
+                self.findings[finding.id] = finding
             case Noted(text=text):
                 self.notes.append(text)
             case Concluded():
                 self.concluded = event.data
+            case _:
+                pass  # what was said to a model is its driver's
+
+    def _return(self, name: str, returned: Returned, seq: int) -> None:
+        self.returned[name] = returned
+        self.seqs[name] = seq
+        self._open.pop(name, None)
+        called = self.calls.get(name)
+        if called is None or returned.status == "interrupted":
+            return
+        self._made.setdefault(called.tool, {})[name] = None
+        self._answered[called.tool, sha256_of(called.input)] = name
+        if called.hypothesis is not None:
+            self._tested[called.hypothesis, called.tool] = name
+
+    def _forget(self, name: str) -> None:
+        """Count a call as not made: it is to be made again."""
+        called = self.calls.get(name)
+        if called is not None:
+            self._made.get(called.tool, {}).pop(name, None)
+            self._answered.pop((called.tool, sha256_of(called.input)), None)
+            self._tested.pop((called.hypothesis or "", called.tool), None)
 
     @property
     def unanswered(self) -> list[str]:
-        """Calls that were made and have not returned."""
-        return [name for name in self.calls if name not in self.returned]
+        """Calls that were made and have not returned, in order."""
+        return list(self._open)
 
     def results(self, tool: str) -> list[tuple[Called, Returned]]:
         """Every call of ``tool`` that came to an end, in order. One that was interrupted did not."""
-        return [
-            (call, self.returned[name])
-            for name, call in self.calls.items()
-            if call.tool == tool and name in self.returned and self.returned[name].status != "interrupted"
-        ]
+        return [(self.calls[name], self.returned[name]) for name in self._made.get(tool, ())]
+
+    def answered(self, tool: str, given: Mapping[str, Any]) -> bool:
+        """Whether ``tool`` was called with this input and came to an end."""
+        return (tool, sha256_of(given)) in self._answered
+
+    def tested(self, hypothesis: str, tool: str) -> str | None:
+        """The last call of ``tool`` for a hypothesis that came to an end."""
+        return self._tested.get((hypothesis, tool))
 
     def output(self, call: str) -> Any:
         """The whole output of a call that went well, else None."""
@@ -82,8 +123,8 @@ class Board:
 
     def output_of(self, tool: str) -> Any:
         """The output of the last call of ``tool`` that went well, else None."""
-        good = [call for call, returned in self.results(tool) if returned.status == "ok"]
-        return self.output(good[-1].call) if good else None
+        made = reversed(self._made.get(tool, {}))
+        return next((self.output(name) for name in made if self.returned[name].status == "ok"), None)
 
     def in_state(self, *states: HypothesisState) -> list[HypothesisChanged]:
         return [one for one in self.hypotheses.values() if one.state in states]

@@ -9,15 +9,15 @@ driver that looks at nothing else decides the same again.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.board import Board
-from agent.execute import Executor
+from agent.execute import Result
 from agent.interrupts import Interrupts
 from agent.text import shorten
-from memory.vocabulary import Finding
+from memory.vocabulary import Effect, Finding
 from transcripts.events import (
     Body,
     Called,
@@ -26,9 +26,11 @@ from transcripts.events import (
     Found,
     HypothesisChanged,
     Noted,
+    Resumed,
     Returned,
     Understood,
 )
+from transcripts.found import finding_in
 
 MOST_TURNS = 10_000
 """Decisions after which an investigation stops: a driver that does not come to an end is broken."""
@@ -67,6 +69,22 @@ class Driver(Protocol):
     def decide(self, board: Board) -> Decision: ...
 
 
+class Hands(Protocol):
+    """What runs calls: :class:`agent.execute.Executor`, or a recording of one."""
+
+    @property
+    def fatal(self) -> tuple[type[Exception], ...]:
+        """Errors that end the run at once: nothing more can be recorded."""
+
+    def effect(self, tool: str) -> Effect: ...
+
+    def groups(self, calls: Sequence[Call]) -> Iterable[Sequence[Call]]:
+        """``calls`` in order, those that run together in one list."""
+
+    def run(self, calls: Sequence[Called]) -> Iterator[Result]:
+        """The results of one group, in its order."""
+
+
 class Recorder(Protocol):
     """Where events go: one transcript, flushed to disk before ``append`` returns."""
 
@@ -81,7 +99,7 @@ class Investigation:
     log: Recorder
     board: Board
     driver: Driver
-    executor: Executor
+    executor: Hands
     folded: Callable[[Event], None] = lambda _: None
     """Told of every event once it is on disk; the store keeps its rows up to date with it."""
     interrupts: Interrupts = field(default_factory=Interrupts)
@@ -92,6 +110,7 @@ class Investigation:
         self._calls = len(self.board.calls)
         try:
             self.interrupts.release()
+            self._complete()
             for _ in range(MOST_TURNS):
                 self._turn(self.driver.decide(self.board))
                 if self.board.concluded is not None:
@@ -109,6 +128,11 @@ class Investigation:
             return self._conclude(
                 "failed", 4, f"failed with an unexpected error ({line}); see the transcript"
             )
+
+    def resume(self, resumed: Resumed) -> None:
+        """Open again what another process left behind, and close the calls that it never answered."""
+        self.record(resumed)
+        self._close_calls("interrupted", "its process was stopped before it returned")
 
     def record(self, data: Body) -> Event:
         """Write one event, then let the board and the store know. Ctrl-C waits until that is done."""
@@ -152,9 +176,17 @@ class Investigation:
         self.record(called)
         return called
 
+    def _complete(self) -> None:
+        """Record the finding of the last result, where its process was stopped between the two."""
+        answered = (one for one in reversed(self.board.returned.values()) if one.status != "interrupted")
+        last = next(answered, None)
+        finding = None if last is None else finding_in(self.board.output(last.call))
+        if finding is not None:
+            self._found(finding)
+
     def _found(self, finding: Finding) -> None:
         """Put a checked finding on record; where that is, is known only now."""
-        if all(known.id != finding.id for known in self.board.findings):
+        if finding.id not in self.board.findings:
             here = {"transcript": self.transcript, "event": self.board.events}
             self.record(Found(finding=finding.model_copy(update=here)))
 

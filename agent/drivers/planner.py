@@ -42,39 +42,43 @@ class Planner:
             return Decision(conclude=ended)
         if environment_of(board) is None:
             return Decision(calls=[_create(board, opened)])
-        if not board.results("list_backends"):
-            return Decision(calls=_inspect(board, opened))
-        if board.understood is None:
-            return self._open(board, opened)
+        if calls := [one for one in _inspect(board, opened) if not board.answered(one.tool, one.input)]:
+            return Decision(calls=calls)
+        if not any(called.rung for called in board.calls.values()) and (changes := self._open(board, opened)):
+            return Decision(changes=changes)
         if decision := self._climb(board):
             return decision
         if claims := _claims(board):
             return Decision(calls=claims)
         return Decision(conclude=self._conclude(board, opened))
 
-    def _open(self, board: Board, opened: Opened) -> Decision:
-        """Say what was understood and open a hypothesis for each candidate."""
+    def _open(self, board: Board, opened: Opened) -> list[Understood | HypothesisChanged | Noted]:
+        """Say what was understood and open a hypothesis for each candidate: those changes that are not yet
+        made, since the process that began with them may have been stopped."""
         target = target_of(board, opened)
         name, packages = environment_of(board) or ("", {})
         options = relevant(declared(board), target.quantisation)
-        changes: list[Understood | HypothesisChanged | Noted] = [
-            Understood(target=target, environment=name, packages=packages)
-        ]
-        changes += [
-            HypothesisChanged(
-                id=hypothesis_id(option.component, value.value, target.arch),
-                component=option.component,
-                backend=value.value,
-                arch=target.arch,
-                state=HypothesisState.OPEN,
-                because=f"{option.flag} accepts it",
-            )
-            for option in options
-            for value in option.values
-        ]
-        if not options:
-            changes.append(Noted(text=f"{target.engine} declares no option that this target depends on"))
-        return Decision(changes=changes)
+        changes: list[Understood | HypothesisChanged | Noted] = []
+        if board.understood is None:
+            changes.append(Understood(target=target, environment=name, packages=packages))
+        for option in options:
+            for value in option.values:
+                subject = hypothesis_id(option.component, value.value, target.arch)
+                if subject not in board.hypotheses:
+                    changes.append(
+                        HypothesisChanged(
+                            id=subject,
+                            component=option.component,
+                            backend=value.value,
+                            arch=target.arch,
+                            state=HypothesisState.OPEN,
+                            because=f"{option.flag} accepts it",
+                        )
+                    )
+        nothing = f"{target.engine} declares no option that this target depends on"
+        if not options and nothing not in board.notes:
+            changes.append(Noted(text=nothing))
+        return changes
 
     def _climb(self, board: Board) -> Decision | None:
         """What the next rung has to do: read results that came back, else test what it applies to."""
@@ -184,11 +188,12 @@ def _claims(board: Board) -> list[Call]:
     """A finding for each row whose evidence says something, unless it was recorded already."""
     assert board.understood is not None
     target, packages = board.understood.target, board.understood.packages
-    done = {call.hypothesis for call, _ in board.results("record_finding")}
     calls = []
     for hypothesis in board.hypotheses.values():
         row = hypothesis.row
-        if row is None or hypothesis.id in done or row.verdict not in _RECORDED or not row.evidence:
+        if row is None or row.verdict not in _RECORDED or not row.evidence:
+            continue
+        if board.tested(hypothesis.id, "record_finding") is not None:
             continue
         claim = Claim(
             component=row.component,
@@ -210,7 +215,6 @@ def _claims(board: Board) -> list[Call]:
                 {
                     "claim": claim.model_dump(mode="json"),
                     "environment": board.understood.environment,
-                    "transcript": board.opened.investigation if board.opened else "",
                 },
                 why="kept with the lines it rests on",
                 hypothesis=hypothesis.id,
@@ -221,12 +225,9 @@ def _claims(board: Board) -> list[Call]:
 
 def _scenario(board: Board, hypothesis: HypothesisChanged) -> dict[str, str]:
     """The scenario under which the trace judged, as the trace stated it."""
-    for name, called in reversed(board.calls.items()):
-        if called.hypothesis == hypothesis.id and called.tool == "trace_viability":
-            output: Any = board.output(name)
-            if isinstance(output, dict):
-                return dict(output.get("scenario", {}))
-    return {}
+    traced = board.tested(hypothesis.id, "trace_viability")
+    output: Any = None if traced is None else board.output(traced)
+    return dict(output.get("scenario", {})) if isinstance(output, dict) else {}
 
 
 def _judged_under(board: Board) -> dict[str, str]:
