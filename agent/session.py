@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from agent import __version__
-from agent.board import Board
-from agent.drivers.planner import Planner
+from agent.board import Board, fold
+from agent.drivers import make_driver
 from agent.execute import Batch, Cap, Executor, batch_functions
 from agent.interrupts import Interrupts
 from agent.loop import Driver, Investigation
@@ -24,14 +27,16 @@ from tools.environment.store import open_environment
 from tools.output import cap
 from tools.registry import registry
 from transcripts.chain import LogError
-from transcripts.events import Concluded, Event, Opened
+from transcripts.events import Concluded, Event, Opened, Resumed
 from transcripts.fold import FoldError, Folding, catch_up
-from transcripts.log import Log
+from transcripts.log import Log, read
 from transcripts.reader import transcript_path
 
 PROGRAM = f"assay-agent {__version__}"
 FATAL = (LogError, ArtifactError)
 """Nothing more can be recorded: the investigation ends where its log ends."""
+FINAL = ("answered", "none_viable")
+"""Ends that there is nothing to go on from."""
 
 
 @dataclass(frozen=True)
@@ -47,35 +52,55 @@ class Running:
         self.say(text)
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What an investigation is run with. The defaults are a person's at the command line."""
+
+    say: Callable[[str], None] = lambda _: None
+    clock: Clock = field(default_factory=SystemClock)
+    tools: Mapping[str, Tool[Any, Any]] | None = None
+    batches: Mapping[str, Batch] | None = None
+    policy: Policy = PERSON
+
+    def executor(self, home: Home, board: Board, artifacts: Artifacts) -> Executor:
+        name = board.opened.investigation if board.opened else ""
+        return Executor(
+            registry() if self.tools is None else self.tools,
+            Running(home, self.say, name, board),
+            self.policy,
+            capped(artifacts),
+            batches=batch_functions() if self.batches is None else self.batches,
+            fatal=FATAL,
+        )
+
+
 def start(
     home: Home,
     question: str,
     options: Mapping[str, Any],
     *,
-    say: Callable[[str], None] = lambda _: None,
-    clock: Clock | None = None,
+    setting: Setting | None = None,
+    name: str | None = None,
     ids: Ids | None = None,
     seed: int = 0,
     driver: Driver | None = None,
-    tools: Mapping[str, Tool[Any, Any]] | None = None,
-    batches: Mapping[str, Batch] | None = None,
-    policy: Policy = PERSON,
 ) -> Concluded:
     """Investigate ``question`` to its end and return how it ended. ``home`` must be prepared.
 
     ``options``: ``requirements`` (``P==V``…), or ``environment`` (a name or a folder); ``arch``, ``engine``,
-    ``scenario``. The same options, clock, ids and seed write the same transcript, byte for byte.
+    ``scenario``. ``name``: the investigation's id, else the next of ``ids``. The same options, clock, ids and
+    seed write the same transcript, byte for byte.
     Raises ``ToolError`` for an environment that is not there, ``LogError`` where the log cannot be written.
     """
-    clock = clock or SystemClock()
-    chosen = driver or Planner()
+    setting = setting or Setting()
+    chosen = driver or make_driver("planner")
     settled = {key: value for key, value in options.items() if value not in (None, [], {}, ())}
     if named := settled.get("environment"):
         environment = open_environment(home, str(named))
         # A folder of someone else's has no name here: its path is what opens it again.
         settled["environment"] = environment.name if environment.kind == "source" else environment.path
         settled["packages"] = environment.packages
-    name = (ids or Ids()).investigation(clock)
+    name = name or (ids or Ids()).investigation(setting.clock)
     opened = Opened(
         investigation=name,
         program=PROGRAM,
@@ -84,38 +109,83 @@ def start(
         seed=seed,
         options=settled,
     )
-    artifacts = Artifacts(home.artifacts)
-    board = Board(lambda sha256: json.loads(artifacts.get(sha256)))
-    executor = Executor(
-        registry() if tools is None else tools,
-        Running(home, say, name, board),
-        policy,
-        capped(artifacts),
-        batches=batch_functions() if batches is None else batches,
-        fatal=FATAL,
-    )
     path = transcript_path(home, name)
+    setting.say(f"recording as {name}")
+    with _working(home, setting) as (interrupts, store), Log.create(path, opened, setting.clock) as log:
+        board = board_of(path, Artifacts(home.artifacts))
+        return _investigation(home, setting, log, store, board, chosen, interrupts).run()
+
+
+def resume(
+    home: Home, path: Path, *, setting: Setting | None = None, driver: Driver | None = None
+) -> Concluded:
+    """Go on with the transcript at ``path`` where its last process left it, and return how it ended.
+
+    What was concluded with an answer, or with none viable, is returned as it stands. ``driver``: the one that
+    decided last, unless another is given. Raises ``LogError`` for a log that is damaged, or has a writer.
+    """
+    setting = setting or Setting()
+    with _working(home, setting) as (interrupts, store), Log.open(path, setting.clock) as log:
+        if log.cut:
+            setting.say(f"{path.stem}: its last line was torn; {log.cut} bytes, no whole event, are cut off")
+        board = board_of(path, Artifacts(home.artifacts))
+        if board.concluded is not None and board.concluded.exit_reason in FINAL:
+            setting.say(f"{path.stem} came to its end already; nothing is done again")
+            return board.concluded
+        chosen = driver or make_driver(board.driver)
+        if left := board.unanswered:
+            setting.say(f"{len(left)} calls had not returned; they are made again as far as they are needed")
+        resumed = Resumed(
+            program=PROGRAM, driver=chosen.name, cut=log.cut, open=tuple(left), again=failed_calls(board)
+        )
+        investigation = _investigation(home, setting, log, store, board, chosen, interrupts)
+        investigation.resume(resumed)
+        return investigation.run()
+
+
+def failed_calls(board: Board) -> tuple[str, ...]:
+    """Calls whose failure ended the investigation: what they lacked may be there by now."""
+    if board.concluded is None or board.concluded.exit_reason == "interrupted":
+        return ()
+    return tuple(name for name, one in board.returned.items() if one.status in {"error", "denied"})
+
+
+@contextmanager
+def _working(home: Home, setting: Setting) -> Iterator[tuple[Interrupts, Store]]:
+    """The store, up to date, and requests to stop kept back until the loop runs.
+
+    The store first: one that cannot be opened leaves no transcript behind that says nothing. From the first
+    event on, whatever happens is concluded.
+    """
     with Interrupts() as interrupts, Store(home) as store:
         for problem in catch_up(store, home.transcripts):
-            say(f"warning: {problem}")
-        # The store first: one that cannot be opened leaves no transcript behind that says nothing. From
-        # the first event on, whatever happens is concluded: until the loop runs, Ctrl-C waits.
+            setting.say(f"warning: {problem}")
         interrupts.hold()
-        with Log.create(path, opened, clock) as log:
-            folded = following(Folding(store, path), say)
-            board.add(first_event(path))
-            return Investigation(name, log, board, chosen, executor, folded, interrupts).run()
+        yield interrupts, store
 
 
-def first_event(path: Any) -> Event:
-    """The event that a log begins with."""
-    from transcripts.log import read
+def _investigation(
+    home: Home,
+    setting: Setting,
+    log: Log,
+    store: Store,
+    board: Board,
+    driver: Driver,
+    interrupts: Interrupts,
+) -> Investigation:
+    executor = setting.executor(home, board, Artifacts(home.artifacts))
+    folded = following(Folding(store, log.path), setting.say)
+    return Investigation(log.path.stem, log, board, driver, executor, folded, interrupts)
 
-    events = read(path)
-    try:
-        return next(events)
-    finally:
-        events.close()  # type: ignore[attr-defined]
+
+def board_of(path: Path, artifacts: Artifacts) -> Board:
+    """The board that a transcript makes. Raises ``LogError`` at the first event that is wrong."""
+    return fold(read(path), partial(whole, artifacts))
+
+
+def whole(artifacts: Artifacts, sha256: str) -> Any:
+    """An artifact as the JSON that it is."""
+    return json.loads(artifacts.get(sha256))
 
 
 def capped(artifacts: Artifacts) -> Cap:

@@ -19,7 +19,7 @@ from agent.execute import Executor
 from agent.interrupts import Interrupts
 from agent.loop import Decision, Investigation
 from agent.policy import PERSON
-from agent.session import Running, start
+from agent.session import Running, Setting, start
 from memory.clock import FixedClock, Ids
 from memory.home import Home
 from memory.store import Store
@@ -128,10 +128,12 @@ def test_ctrl_c_while_an_event_is_written_leaves_log_and_rows_whole(
         home,
         "qwen3.5 nvfp4 on sm120",
         {"environment": str(engine)},
-        clock=Impatient(at),
+        setting=Setting(
+            clock=Impatient(at),
+            tools={**registry(), "trace_viability": FAKE_TRACE},
+            batches={"trace_viability": fake_trace_many},
+        ),
         ids=Ids(7),
-        tools={**registry(), "trace_viability": FAKE_TRACE},
-        batches={"trace_viability": fake_trace_many},
     )
     assert (concluded.exit_reason, concluded.exit_code) == ("interrupted", 130)
     (path,) = home.transcripts.glob("*.jsonl")
@@ -204,7 +206,8 @@ def test_a_program_that_is_asked_to_stop_concludes_and_is_130(tmp_path: Path, nu
     )
     assert finished.returncode == 130, finished.stderr
     assert finished.stdout == ""
-    assert finished.stderr.splitlines()[-1] == "agent: interrupted; what was found so far is kept"
+    said = finished.stderr.splitlines()[-1]
+    assert said.startswith("agent: interrupted; what was found so far is kept; go on with: agent resume ")
     (path,) = (home / "transcripts").glob("*.jsonl")
     last = json.loads(path.read_bytes().splitlines()[-1])
     assert (last["data"]["kind"], last["data"]["exit_reason"]) == ("concluded", "interrupted")

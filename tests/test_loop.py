@@ -15,8 +15,8 @@ from tiny_engine import FAKE_TRACE, VERDICTS, failing_trace, fake_trace, fake_tr
 from agent.board import Board
 from agent.drivers.planner import Planner
 from agent.loop import Call, Decision
-from agent.policy import READING
-from agent.session import start
+from agent.policy import PERSON, READING
+from agent.session import Setting, start
 from memory.artifacts import Artifacts
 from memory.clock import FixedClock, Ids
 from memory.home import Home
@@ -45,10 +45,13 @@ def investigate(home: Home, engine: Path | None, **given: Any) -> Concluded:
         home,
         given.pop("question", QUESTION),
         {**options, **given.pop("options", {})},
-        clock=FixedClock(),
+        setting=Setting(
+            clock=FixedClock(),
+            tools=given.pop("tools", tools()),
+            batches=given.pop("batches", {"trace_viability": fake_trace_many}),
+            policy=given.pop("policy", PERSON),
+        ),
         ids=Ids(7),
-        tools=given.pop("tools", tools()),
-        batches=given.pop("batches", {"trace_viability": fake_trace_many}),
         **given,
     )
 

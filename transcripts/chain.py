@@ -61,3 +61,9 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 class LogError(Exception):
     """A transcript cannot be written or read. One line: which file, what is wrong, what to do."""
+
+
+class LogWriteError(LogError):
+    """Nothing is wrong with what was asked, but it cannot be written down: a full disk, another writer."""
+
+    exit_code = 4

@@ -11,7 +11,7 @@ import fcntl
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from memory.artifacts import sync_folder
 from memory.clock import Clock
-from transcripts.chain import LogError, encode, link
+from transcripts.chain import LogError, LogWriteError, encode, link
 from transcripts.events import GENESIS, Body, Event, Opened
 from transcripts.reader import (
     LINE_LIMIT,
@@ -40,8 +40,10 @@ from transcripts.reader import (
 __all__ = [
     "Log",
     "LogError",
+    "LogWriteError",
     "Problem",
     "Record",
+    "body_of",
     "line_of",
     "read",
     "read_raw",
@@ -81,10 +83,13 @@ class Log:
         self._lock = threading.Lock()
 
     @classmethod
-    def create(cls, path: Path, opened: Opened, clock: Clock) -> Log:
+    def create(
+        cls, path: Path, opened: Opened, clock: Clock, inherited: Iterable[tuple[str, Body]] = ()
+    ) -> Log:
         """Start a log with its first event: the file is there with it, or not at all.
 
-        Raises :class:`LogError` if the file exists or cannot be written.
+        ``inherited``: events of a parent that follow it at once, each with its time. Raises
+        :class:`LogError` if the file exists or cannot be written.
         """
         if path.exists():
             raise LogError(f"transcript {path} exists already; choose another id")
@@ -92,13 +97,15 @@ class Log:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".part")
         except OSError as error:
-            raise LogError(f"cannot create transcript {path}: {error.strerror or error}") from error
+            raise LogWriteError(f"cannot create transcript {path}: {error.strerror or error}") from error
         part = Path(name)
         log = cls(path, handle, clock, 0, GENESIS)
         try:
             fcntl.fcntl(handle, fcntl.F_SETFL, os.O_APPEND)
             _take(handle, path)
             log.append(opened)
+            for at, body in inherited:
+                log.append(body, at)
             _name(part, path)
             sync_folder(path.parent)
         except BaseException:
@@ -119,7 +126,7 @@ class Log:
         try:
             handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
-            raise LogError(f"cannot write to transcript {path}: {error.strerror or error}") from error
+            raise LogWriteError(f"cannot write to transcript {path}: {error.strerror or error}") from error
         try:
             _take(handle, path)
             cut = torn_bytes(path)
@@ -146,8 +153,9 @@ class Log:
         with self._lock:
             return self._settled()[1]
 
-    def append(self, body: Body) -> Event:
-        """Write one event and return it as a reader will see it. On disk when this returns.
+    def append(self, body: Body, at: str | None = None) -> Event:
+        """Write one event and return it as a reader will see it. On disk when this returns. ``at``: its time,
+        else now.
 
         Raises :class:`LogError` if it cannot be written; the log then ends with the event before. After an
         interrupt (Ctrl-C) the event is written whole or not at all, and the log can go on.
@@ -155,11 +163,11 @@ class Log:
         data = body.model_dump(mode="json")
         with self._lock:
             if self._broken is not None:
-                raise LogError(self._broken)
+                raise LogWriteError(self._broken)
             seq, prev = self._settled()
-            line, digest = encode(seq, self._clock.now(), data, prev)
+            line, digest = encode(seq, at or self._clock.now(), data, prev)
             if len(line) > LINE_LIMIT:
-                raise LogError(
+                raise LogWriteError(
                     f"an event of {len(line)} bytes is too large for {self.path} (at most {LINE_LIMIT}); "
                     "keep the whole as an artifact"
                 )
@@ -215,7 +223,7 @@ class Log:
                 self._broken = (
                     f"transcript {self.path} could not be repaired after a failed write; investigate again"
                 )
-            raise LogError(self._cannot(error)) from error
+            raise LogWriteError(self._cannot(error)) from error
         try:
             _sync(self._handle)
         except OSError as error:
@@ -223,7 +231,7 @@ class Log:
             self._broken = (
                 f"transcript {self.path} could not be flushed to disk; check the disk, then investigate again"
             )
-            raise LogError(self._cannot(error)) from error
+            raise LogWriteError(self._cannot(error)) from error
 
     def _cannot(self, error: OSError) -> str:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
@@ -231,22 +239,22 @@ class Log:
         return f"cannot write to transcript {self.path}: {error.strerror or error}{fix}"
 
 
-def read(path: Path) -> Iterator[Event]:
+def read(path: Path) -> Generator[Event, None, None]:
     """Events one by one, chain and shape checked; stops before a torn last line.
 
     Raises :class:`LogError` naming the first event that is wrong.
     """
     for record in records(path):
-        try:
-            yield Event(
-                seq=record.seq,
-                at=record.at,
-                data=_BODY.validate_python(record.data, strict=False),
-                prev=record.prev,
-                hash=record.hash,
-            )
-        except ValidationError as error:
-            raise LogError(f"{path}: event {record.seq}: {_first(error)}") from None
+        body = body_of(path, record)
+        yield Event(seq=record.seq, at=record.at, data=body, prev=record.prev, hash=record.hash)
+
+
+def body_of(path: Path, record: Record) -> Body:
+    """What a record of the log at ``path`` says. Raises :class:`LogError` where it is no event of ours."""
+    try:
+        return _BODY.validate_python(record.data, strict=False)
+    except ValidationError as error:
+        raise LogError(f"{path}: event {record.seq}: {_first(error)}") from None
 
 
 def tail(path: Path, count: int = 1) -> list[Event]:
@@ -286,10 +294,10 @@ def _take(handle: int, path: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
-            raise LogError(
+            raise LogWriteError(
                 f"transcript {path} is being written by another process; wait for it or stop it"
             ) from None
-        raise LogError(f"cannot lock transcript {path}: {error.strerror or error}") from error
+        raise LogWriteError(f"cannot lock transcript {path}: {error.strerror or error}") from error
 
 
 def _name(part: Path, path: Path) -> None:
@@ -306,7 +314,7 @@ def _name(part: Path, path: Path) -> None:
     except FileExistsError:
         raise LogError(f"transcript {path} exists already; choose another id") from None
     except OSError as error:
-        raise LogError(f"cannot create transcript {path}: {error.strerror or error}") from error
+        raise LogWriteError(f"cannot create transcript {path}: {error.strerror or error}") from error
 
 
 def _first(error: ValidationError) -> str:

@@ -8,8 +8,6 @@ import click
 
 from agent.cli.common import (
     CommandError,
-    draw,
-    emit,
     engine_option,
     json_option,
     one_source,
@@ -20,7 +18,6 @@ from agent.cli.common import (
     scenario_option,
     stopwatch,
     the_home,
-    width,
 )
 
 
@@ -92,36 +89,18 @@ def investigate(
     progress(f"understood: {understood(target)}, engine {target.engine}")
     progress("driver: planner" + (" (no model is configured)" if driver == "auto" else ""))
 
-    from agent.cli.report import why_undecided
-    from agent.report import screen
-    from agent.session import start
-    from memory.artifacts import ArtifactError
-    from transcripts.chain import LogError
-    from transcripts.reader import transcript_path
+    from agent.cli.ending import ended
+    from agent.session import Setting, start
+    from memory.clock import Ids, SystemClock
 
-    try:
-        concluded = start(
-            home.prepare(),
-            question,
-            options={
-                "requirements": requirements,
-                "environment": environment,
-                "arch": arch,
-                "engine": engine,
-                "scenario": facts,
-                "local_archs": list(local),
-            },
-            say=progress,
-        )
-    except (LogError, ArtifactError) as error:
-        # Nothing is wrong with what was asked: what was found can no longer be written down.
-        raise CommandError(str(error), 4) from error
-    if concluded.answer is None:
-        raise CommandError(concluded.summary, concluded.exit_code)
-    progress(f"{concluded.exit_reason} after {took():.1f} s: {concluded.summary}")
-    if as_json:
-        emit(concluded.answer.model_dump(mode="json"))
-    else:
-        why = why_undecided(transcript_path(home, concluded.answer.transcript)) if everything else None
-        draw(screen(concluded.answer, everything=everything, width=width(), why=why))
-    return concluded.exit_code
+    options = {
+        "requirements": requirements,
+        "environment": environment,
+        "arch": arch,
+        "engine": engine,
+        "scenario": facts,
+        "local_archs": list(local),
+    }
+    name = Ids().investigation(SystemClock())
+    concluded = start(home.prepare(), question, options, name=name, setting=Setting(say=progress))
+    return ended(home, name, concluded, took(), everything=everything, as_json=as_json)

@@ -21,6 +21,7 @@ ERRORS = {
     ("memory.artifacts", "ArtifactError"): 4,
     ("memory.migrations", "StoreError"): 2,
     ("transcripts.chain", "LogError"): 2,
+    ("agent.drivers", "DriverError"): 3,
     ("agent.words", "QuestionError"): 2,
     ("agent.cli.common", "CommandError"): 2,
 }
@@ -60,6 +61,8 @@ COMMANDS = {
     "investigate": ("agent.cli.investigate:investigate", "Answer a question, with the proof."),
     "backends": ("agent.cli.backends:backends", "The static matrix: every backend, per architecture."),
     "explain": ("agent.cli.explain:explain", "Why a backend is let through or not, hop by hop."),
+    "resume": ("agent.cli.resume:resume", "Go on with an investigation that was stopped."),
+    "replay": ("agent.cli.replay:replay", "Check a transcript, or decide it again from its results."),
     "report": ("agent.cli.report:report", "An answer again, from its transcript."),
     "transcripts": ("agent.cli.transcripts:transcripts", "Read what was done."),
     "findings": ("agent.cli.findings:findings", "Read what is known."),

@@ -1,0 +1,37 @@
+"""How an investigation that ran at the command line is ended: the answer drawn, or why there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.cli.common import CommandError, draw, emit, progress, width
+from memory.home import Home
+
+if TYPE_CHECKING:
+    from transcripts.events import Concluded
+
+WRONG = 2
+
+
+def ended(
+    home: Home, name: str, concluded: Concluded, seconds: float, *, everything: bool, as_json: bool
+) -> int:
+    """Draw the answer of investigation ``name``; returns the exit code.
+
+    Raises :class:`CommandError` with that code where there is no answer.
+    """
+    if concluded.answer is None:
+        # What was wrong in the question stays wrong; all else may be gone on with.
+        hint = "" if concluded.exit_code == WRONG else f"; go on with: agent resume {name}"
+        raise CommandError(concluded.summary + hint, concluded.exit_code)
+    progress(f"{concluded.exit_reason} after {seconds:.1f} s: {concluded.summary}")
+    if as_json:
+        emit(concluded.answer.model_dump(mode="json"))
+        return concluded.exit_code
+    from agent.cli.report import why_undecided
+    from agent.report import screen
+    from transcripts.reader import transcript_path
+
+    why = why_undecided(transcript_path(home, name)) if everything else None
+    draw(screen(concluded.answer, everything=everything, width=width(), why=why))
+    return concluded.exit_code

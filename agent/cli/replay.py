@@ -1,0 +1,171 @@
+"""``agent replay``: check a transcript, decide it again from its results, or go on from its middle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent.cli.common import CommandError, emit, json_option, progress, stopwatch, the_home
+from agent.text import safe, squeeze
+from memory.home import Home
+
+MOST = 20
+"""Problems that are shown."""
+
+
+@click.command()
+@click.argument("transcript", required=False)
+@click.option("--last", is_flag=True, help="The newest transcript.")
+@click.option("--verify", is_flag=True, help="Check the log alone: chain, order, evidence, findings.")
+@click.option("--until", type=click.IntRange(0), metavar="N", help="Only up to event N.")
+@click.option(
+    "--fork",
+    type=click.Choice(["planner", "llm"]),
+    help="Let this driver go on live from there, in a new transcript.",
+)
+@json_option
+def replay(
+    transcript: str | None, last: bool, verify: bool, until: int | None, fork: str | None, as_json: bool
+) -> int:
+    """Let the driver decide TRANSCRIPT again on its recorded results, and compare what it chooses.
+
+    Nothing is executed or fetched. The first difference is shown, with its event; exit code 1. With
+    --verify nothing is decided: an intact log passes, whatever the program has learnt since. TRANSCRIPT is an
+    id, its beginning, or a file; results that were too long for the log are looked up among the artifacts
+    of the home, then in a folder `artifacts` beside the file.
+
+    \b
+    Examples:
+      agent replay --last
+      agent replay 20260307-3f --verify
+      agent replay 20260307-3f --until 40 --fork planner
+    """
+    from agent.cli.transcripts import find_transcript
+
+    if verify and (fork or until is not None):
+        raise CommandError("--verify checks a whole log; leave out --until and --fork")
+    home = the_home()
+    path = find_transcript(home, transcript, last=last)
+    if fork:
+        return _fork(home, path, fork, until, as_json)
+    if verify:
+        return _verify(home, path, as_json)
+    from transcripts.chain import LogError
+    from transcripts.reader import check_chain
+
+    try:
+        return _replay(home, path, until, as_json)
+    except LogError:
+        # A transcript that is damaged is a failed check; what is no transcript is wrong input.
+        damage = next(iter(check_chain(path)), None)
+        if damage is None:
+            raise
+        raise CommandError(f"{path}: {damage}; all of it: agent replay {path} --verify", 1) from None
+
+
+def _replay(home: Home, path: Path, until: int | None, as_json: bool) -> int:
+    from agent.replay import replay as decide_again
+    from memory.artifacts import ArtifactError
+    from transcripts.log import read
+
+    def whole(sha256: str) -> Any:
+        data = _artifact(home, path, sha256)
+        if data is None:
+            raise ArtifactError(
+                f"a result of {path.stem} is not here whole: artifact {sha256} is neither in "
+                f"{home.artifacts} "
+                f"nor in {path.parent / 'artifacts'}; bring it, or check the log alone (--verify)"
+            )
+        return json.loads(data)
+
+    took = stopwatch()
+    done = decide_again(read(path), whole, until=until)
+    difference = done.difference
+    if as_json:
+        shown = None
+        if difference is not None:
+            shown = {
+                "event": difference.event,
+                "recorded": difference.recorded.model_dump(mode="json"),
+                "chosen": difference.chosen and difference.chosen.model_dump(mode="json"),
+                "diff": difference.diff(),
+            }
+        emit(
+            {
+                "transcript": path.stem,
+                "events": done.events,
+                "same": difference is None,
+                "difference": shown,
+            }
+        )
+    elif difference is None:
+        speed = f"{done.events} events in {took():.2f} s"
+        click.echo(f"{path.stem}: the {done.board.driver} decides the same again ({speed})")
+        if done.board.concluded is None and until is None:
+            click.echo(f"it is not concluded; go on with it: agent resume {path.stem}")
+    else:
+        click.echo(squeeze(f"{path.stem}: {difference}"))
+        for line in difference.diff():
+            click.echo(f"  {safe(line)}")
+    return 0 if difference is None else 1
+
+
+def _verify(home: Home, path: Path, as_json: bool) -> int:
+    from memory.artifacts import ArtifactError
+    from transcripts.check import check
+
+    missing: set[str] = set()
+    damaged: list[str] = []
+
+    def whole(sha256: str) -> bytes | None:
+        try:
+            data = _artifact(home, path, sha256)
+        except ArtifactError as error:
+            damaged.append(str(error))
+            return None
+        if data is None:
+            missing.add(sha256)
+        return data
+
+    took = stopwatch()
+    found = check(path, whole)
+    problems = [{"event": one.event, "message": one.message} for one in found]
+    problems += [{"event": None, "message": one} for one in damaged]
+    if as_json:
+        emit({"transcript": path.stem, "ok": not problems, "problems": problems, "missing": sorted(missing)})
+        return 1 if problems else 0
+    if missing:
+        progress(f"{len(missing)} results are not here whole, and could not be compared with what is shown")
+    for one in problems[:MOST]:
+        where = "" if one["event"] is None else f"event {one['event']}: "
+        click.echo(squeeze(f"{path.stem}: {where}{one['message']}"))
+    if len(problems) > MOST:
+        click.echo(f"… and more; all that was found: agent replay {path} --verify --json")
+    if not problems:
+        click.echo(f"{path.stem}: intact: chain, order, evidence and findings hold ({took():.2f} s)")
+    return 1 if problems else 0
+
+
+def _fork(home: Home, path: Path, driver: str, until: int | None, as_json: bool) -> int:
+    from agent.cli.ending import ended
+    from agent.fork import fork
+    from agent.session import Setting
+    from memory.clock import Ids, SystemClock
+
+    name = Ids().investigation(SystemClock())
+    took = stopwatch()
+    _, concluded = fork(home.prepare(), path, driver, until=until, setting=Setting(say=progress), name=name)
+    return ended(home, name, concluded, took(), everything=False, as_json=as_json)
+
+
+def _artifact(home: Home, path: Path, sha256: str) -> bytes | None:
+    """An artifact from the home or from beside the transcript; None where it is in neither."""
+    from memory.artifacts import Artifacts
+
+    for root in (home.artifacts, path.parent / "artifacts"):
+        if sha256 in Artifacts(root):
+            return Artifacts(root).get(sha256)
+    return None

@@ -1,0 +1,43 @@
+"""``agent resume``: go on with an investigation that was stopped."""
+
+from __future__ import annotations
+
+import click
+
+from agent.cli.common import CommandError, json_option, progress, stopwatch, the_home
+
+
+@click.command()
+@click.argument("transcript", required=False)
+@click.option("--last", is_flag=True, help="The newest transcript.")
+@click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
+@json_option
+def resume(transcript: str | None, last: bool, everything: bool, as_json: bool) -> int:
+    """Go on with TRANSCRIPT (an id or its beginning) where it stopped: Ctrl-C, a kill, a full disk, a lack.
+
+    What is finished is not done again; calls that had not returned are made again. One that came to its
+    answer is only drawn again.
+
+    \b
+    Examples:
+      agent resume --last
+      agent resume 20260307-3f
+    """
+    took = stopwatch()
+    from agent.cli.transcripts import find_transcript
+
+    home = the_home()
+    path = find_transcript(home, transcript, last=last)
+    progress(f"resuming {path.stem}")
+    from agent.cli.ending import ended
+    from agent.session import Setting
+    from agent.session import resume as go_on
+
+    home.prepare()
+    if path.parent.resolve() != home.transcripts.resolve():
+        raise CommandError(
+            f"{path} is not in {home.transcripts}, where investigations go on; "
+            "only reading works elsewhere: agent transcripts show, agent replay"
+        )
+    concluded = go_on(home, path, setting=Setting(say=progress))
+    return ended(home, path.stem, concluded, took(), everything=everything, as_json=as_json)
