@@ -30,8 +30,7 @@ def resume(transcript: str | None, last: bool, everything: bool, as_json: bool) 
     path = find_transcript(home, transcript, last=last)
     progress(f"resuming {path.stem}")
     from agent.cli.ending import ended
-    from agent.session import Setting
-    from agent.session import resume as go_on
+    from agent.session import Setting, resume as go_on
 
     home.prepare()
     if path.parent.resolve() != home.transcripts.resolve():
