@@ -7,8 +7,10 @@ before it; :func:`check_chain` reports it; opening for append cuts it off.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,13 @@ LINE_LIMIT = 64 << 20
 """Bytes of one line. Bodies are capped far below; a longer line is no transcript."""
 
 _BLOCK = 1 << 16
+
+_CONCLUDED = re.compile(
+    rb'"exit_reason":"([a-z_]+)","kind":"concluded","summary":"(?:[^"\\]|\\.)*"\},'
+    rb'"hash":"[0-9a-f]{64}","prev":"[0-9a-f]{64}","seq":[0-9]+\}\n\Z'
+)
+"""The end of a log that is concluded. Nothing within a string or a nested object looks so."""
+_ENDING_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -77,19 +86,37 @@ def records(
 def read_raw(path: Path, *, start: int = 0, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """Events as they stand in the file, from number ``start``: for pages. The chain is not checked."""
     _check_first(path)
-    if limit == 0:
-        return
-    given = 0
-    for number, (line, _) in enumerate(_lines(path)):
-        if number < start:
-            continue
+    lines = _lines(path, _offset_of(path, start))
+    for number, (line, _) in enumerate(islice(lines, limit), start):
         value = parse(line)
         if value is None:
             raise LogError(f"{path}: event {number}: not JSON; the log is damaged")
         yield value
-        given += 1
-        if limit is not None and given >= limit:
-            return
+
+
+def first_raw(path: Path) -> dict[str, Any]:
+    """The event `opened` that a transcript starts with. Raises :class:`LogError` where it is none."""
+    value = _check_first(path)
+    assert value is not None, "what is not lenient raises"
+    return value
+
+
+def ending(path: Path) -> str | None:
+    """How an investigation ended; None while it goes on, or where it was killed. Neither chain nor shape is
+    checked. What it concluded stands before how, and may be long: it is not read."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _ENDING_BYTES))
+            found = _CONCLUDED.search(file.read())
+    except OSError as error:
+        raise LogError(f"cannot read {path}: {error.strerror or error}") from error
+    if found is not None:
+        return found[1].decode()
+    data = tail_raw(path)[0].get("data")
+    if not isinstance(data, dict) or data.get("kind") != "concluded":
+        return None
+    return str(data.get("exit_reason"))
 
 
 def line_of(path: Path, number: int) -> bytes:
@@ -190,8 +217,9 @@ def _check_line(line: bytes, seq: int, prev: str) -> tuple[str | None, dict[str,
     return None, value
 
 
-def _check_first(path: Path, *, lenient: bool = False) -> None:
-    """Raise unless this is a transcript to read; ``lenient``: leave a damaged first event to the caller."""
+def _check_first(path: Path, *, lenient: bool = False) -> dict[str, Any] | None:
+    """The first event. Raise unless this is a transcript to read; ``lenient``: leave a damaged first event to
+    the caller, and give None."""
     try:
         with path.open("rb") as file:
             line = file.readline(LINE_LIMIT)
@@ -208,7 +236,7 @@ def _check_first(path: Path, *, lenient: bool = False) -> None:
     here = link(line)
     value = parse(line)
     if lenient and _damaged(line, value):
-        return
+        return None
     if value is None:
         damaged = "its first event is damaged" if here is not None else "it is no transcript"
         raise LogError(f"{path}: {damaged}: line 1 is not JSON")
@@ -222,6 +250,7 @@ def _check_first(path: Path, *, lenient: bool = False) -> None:
         )
     if written != FORMAT:
         raise LogError(f"{path}: its first event names no format; expected {FORMAT}")
+    return value
 
 
 def _damaged(line: bytes, value: dict[str, Any] | None) -> bool:
@@ -233,6 +262,25 @@ def _damaged(line: bytes, value: dict[str, Any] | None) -> bool:
         return False
     data = None if value is None else value.get("data")
     return value is None or (isinstance(data, dict) and data.get("format") == FORMAT)
+
+
+def _offset_of(path: Path, number: int) -> int:
+    """The byte at which line ``number`` begins; the end of the file where there are fewer."""
+    offset = 0
+    try:
+        with path.open("rb") as file:
+            while number > 0 and (block := file.read(1 << 20)):
+                ends = block.count(b"\n")
+                if ends < number:
+                    number, offset = number - ends, offset + len(block)
+                    continue
+                at = 0
+                for _ in range(number):
+                    at = block.index(b"\n", at) + 1
+                return offset + at
+    except OSError as error:
+        raise LogError(f"cannot read {path}: {error.strerror or error}") from error
+    return offset
 
 
 def _lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, int]]:

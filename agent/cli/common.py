@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -153,9 +153,44 @@ def environment_of(
     return create_environment(home.prepare(), list(requirements), arch, progress)
 
 
-def emit(document: Any) -> None:
-    """A JSON document on stdout. Escaped to ASCII, so that nothing in it can drive a terminal."""
-    click.echo(json.dumps(document, indent=1))
+def emit(document: Mapping[str, Any]) -> None:
+    """A JSON document on stdout. Escaped to ASCII, so that nothing in it can drive a terminal.
+
+    A member is a line; one that is a list, or an iterator, is written item by item, each on a line of its
+    own, so that however many there are, one is held at a time.
+    """
+
+    def written(value: Any) -> str:
+        return json.dumps(value, sort_keys=True)
+
+    def pieces() -> Iterator[str]:
+        for number, (name, value) in enumerate(sorted(document.items())):
+            yield f"{',' if number else '{'}\n {written(name)}: "
+            if not isinstance(value, list | tuple | Iterator):
+                yield written(value)
+                continue
+            yield "["
+            for place, item in enumerate(value):
+                yield f"{',' if place else ''}\n  {written(item)}"
+            yield "]"
+        yield "\n}\n"
+
+    sys.stdout.writelines(pieces())
+
+
+def say(lines: Iterable[str]) -> None:
+    """Lines on stdout, one at a time."""
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def page(lines: Iterable[str]) -> None:
+    """Lines on stdout; on a terminal through the person's pager, which asks for no more than is looked at."""
+    if not sys.stdout.isatty():
+        say(lines)
+        return
+    # Less than a screen is printed as it is, and stays there.
+    os.environ.setdefault("LESS", "-FRX")
+    click.echo_via_pager(f"{line}\n" for line in lines)
 
 
 def width() -> int:

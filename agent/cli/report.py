@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +13,8 @@ from agent.cli.common import CommandError, draw, emit, json_option, the_home, wi
 from agent.cli.transcripts import find_transcript
 
 if TYPE_CHECKING:
-    from transcripts.events import Concluded
+    from agent.layout import Line
+    from transcripts.events import Concluded, HypothesisChanged
 
 
 @click.command()
@@ -31,40 +34,91 @@ def report(transcript: str | None, last: bool, everything: bool, as_markdown: bo
     """
     path = find_transcript(the_home(), transcript, last=last)
     concluded = conclusion_of(path)
-    answer = concluded.answer
-    if answer is None:
-        raise CommandError(f"{path.stem} has no answer ({concluded.exit_reason}): {concluded.summary}", 1)
-    if as_json:
-        emit(answer.model_dump(mode="json"))
-    elif as_markdown:
-        from agent.markdown import markdown
-
-        click.echo(markdown(answer, why_undecided(path)), nl=False)
+    if concluded.get("answer") is None:
+        why = f"({concluded.get('exit_reason')}): {concluded.get('summary')}"
+        raise CommandError(f"{path.stem} has no answer {why}", 1)
+    try:
+        drawn = _drawn(concluded["answer"], path, _plain_hypotheses, everything, as_markdown, as_json)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # Not as this program writes it: the models add what an older one left out, or say what is wrong.
+        answer = _concluded(path).answer
+        drawn = _drawn(answer, path, _hypotheses, everything, as_markdown, as_json)
+    if isinstance(drawn, list):
+        draw(drawn)
+    elif isinstance(drawn, str):
+        sys.stdout.write(drawn)
     else:
-        from agent.report import screen
-
-        why = why_undecided(path) if everything else None
-        draw(screen(answer, everything=everything, width=width(), why=why))
+        emit(drawn)
     return 0
 
 
-def conclusion_of(path: Path) -> Concluded:
-    """The last event of a finished transcript. Raises :class:`CommandError` for one that goes on."""
-    from transcripts.events import Concluded
-    from transcripts.log import tail
+def _drawn(
+    answer: Any,
+    path: Path,
+    hypotheses: Callable[[Path], Iterable[HypothesisChanged]],
+    everything: bool,
+    as_markdown: bool,
+    as_json: bool,
+) -> str | list[Line] | dict[str, Any]:
+    """Markdown, lines for the screen, or a document. ``answer``: an ``Answer``, or its plain document."""
+    from agent.reasons import undecided
+    from agent.report import screen
 
-    events = tail(path)
-    if not events or not isinstance(events[-1].data, Concluded):
+    if as_json:
+        return dict(answer if isinstance(answer, dict) else answer.model_dump(mode="json"))
+    why = undecided(hypotheses(path)) if everything or as_markdown else {}
+    if as_markdown:
+        from agent.markdown import markdown
+
+        return markdown(answer, why)
+    return screen(answer, everything=everything, width=width(), why=why)
+
+
+def conclusion_of(path: Path) -> Any:
+    """The last event of a finished transcript, plain. Raises :class:`CommandError` for one that goes on."""
+    from agent.plain import plain
+    from transcripts.chain import LogError, link
+    from transcripts.reader import first_raw, last_lines
+
+    first_raw(path)
+    (line,) = last_lines(path, 1)
+    here = link(line)
+    if here is None or not here.intact:
+        raise LogError(f"{path}: its last event is damaged; see: agent transcripts show {path.stem}")
+    data = plain(line).get("data")
+    if not isinstance(data, dict) or data.get("kind") != "concluded":
         raise CommandError(
             f"{path.stem} is not concluded yet; see what was done: agent transcripts show {path.stem}", 1
         )
-    return events[-1].data
+    return data
 
 
 def why_undecided(path: Path) -> dict[tuple[str, str], str]:
     """Component and backend → why reading did not decide, from the hypotheses of a transcript."""
     from agent.reasons import undecided
+
+    return undecided(_plain_hypotheses(path))
+
+
+def _plain_hypotheses(path: Path) -> Iterator[Any]:
+    from agent.plain import plain
+    from memory.canonical import canonical
+    from transcripts.reader import records
+
+    return (plain(canonical(one.data)) for one in records(path) if one.data.get("kind") == "hypothesis")
+
+
+def _concluded(path: Path) -> Concluded:
+    from transcripts.events import Concluded
+    from transcripts.log import tail
+
+    data = tail(path)[0].data
+    assert isinstance(data, Concluded), "a plain look said so"
+    return data
+
+
+def _hypotheses(path: Path) -> Iterator[HypothesisChanged]:
     from transcripts.events import HypothesisChanged
     from transcripts.log import read
 
-    return undecided(event.data for event in read(path) if isinstance(event.data, HypothesisChanged))
+    return (event.data for event in read(path) if isinstance(event.data, HypothesisChanged))

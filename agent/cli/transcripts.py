@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agent.cli.common import CommandError, emit, json_option, table, the_home
+from agent.cli.common import CommandError, emit, json_option, page, say, table, the_home
+from agent.event_line import event_line
 from agent.text import shorten
 from memory.home import Home
 
@@ -41,9 +43,8 @@ def list_(as_json: bool) -> None:
         emit({"transcripts": rows})
         return
     if not rows:
-        click.echo('No transcripts yet. Start with: agent investigate "qwen3.5 nvfp4 on sm120"')
-    for line in table([[row["id"], row["ended"], shorten(row["question"], 60)] for row in rows]):
-        click.echo(line)
+        say(['No transcripts yet. Start with: agent investigate "qwen3.5 nvfp4 on sm120"'])
+    say(table([[row["id"], row["ended"], shorten(row["question"], 60)] for row in rows]))
 
 
 @transcripts.command()
@@ -64,12 +65,11 @@ def show(transcript: str | None, last: bool, start: int, events: int | None, as_
     from transcripts.reader import read_raw
 
     path = find_transcript(the_home(), transcript, last=last)
-    found = read_raw(path, start=start, limit=events)
+    found = _begun(read_raw(path, start=start, limit=events))
     if as_json:
-        emit({"transcript": path.stem, "events": list(found)})
-        return
-    for event in found:
-        click.echo(f"{event['seq']:5}  {event['at'][11:19]}  {shorten(_line(event['data']), 100)}")
+        emit({"transcript": path.stem, "events": found})
+    else:
+        page(event_line(event) for event in found)
 
 
 def files(home: Home) -> list[Path]:
@@ -115,60 +115,27 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
 def _begins(path: Path) -> bool:
     """Whether a file begins as a transcript does: what else lies there is no investigation."""
     from transcripts.chain import LogError
-    from transcripts.reader import read_raw
+    from transcripts.reader import first_raw
 
     try:
-        return next(iter(read_raw(path, limit=1)), None) is not None
+        first_raw(path)
     except LogError:
         return False
+    return True
+
+
+def _begun(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same, the first of them read: what is no transcript is said before anything is written."""
+    first = list(islice(events, 1))
+    return chain(first, events)
 
 
 def _summary(path: Path) -> dict[str, Any]:
     from transcripts.chain import LogError
-    from transcripts.reader import read_raw, tail_raw
+    from transcripts.reader import ending, first_raw
 
     try:
-        first = next(iter(read_raw(path, limit=1)), None)
-        end = tail_raw(path)
-        opened = first["data"] if first else {}
-        last = end[-1]["data"] if end else {}
-        ended = last["exit_reason"] if last.get("kind") == "concluded" else "unfinished"
-        return {"id": path.stem, "ended": str(ended), "question": str(opened.get("question", ""))}
-    except (LogError, KeyError, TypeError) as error:
+        question = str(first_raw(path)["data"].get("question", ""))
+        return {"id": path.stem, "ended": ending(path) or "unfinished", "question": question}
+    except LogError as error:
         return {"id": path.stem, "ended": "unreadable", "question": str(error)}
-
-
-def _line(data: Mapping[str, Any]) -> str:
-    """One event in one line."""
-    return f"{data.get('kind', '?'):10} " + " ".join(part for part in _parts(data) if part)
-
-
-def _parts(data: Mapping[str, Any]) -> Iterator[str]:
-    kind = data.get("kind")
-    if kind == "opened":
-        yield f"{data.get('investigation')} by {data.get('driver')}: {data.get('question')}"
-    elif kind == "understood":
-        target = data.get("target", {})
-        yield from (str(target.get(key) or "") for key in ("model", "quantisation", "arch", "engine"))
-        yield ", ".join(f"{name} {version}" for name, version in data.get("packages", {}).items())
-    elif kind == "hypothesis":
-        yield f"{data.get('component')} {data.get('backend')}: {data.get('state')}, {data.get('because')}"
-    elif kind == "called":
-        yield f"{data.get('call')} {data.get('tool')}"
-        yield ", ".join(
-            f"{key}={value}" for key, value in data.get("input", {}).items() if isinstance(value, str)
-        )
-    elif kind == "returned":
-        kept = data.get("artifact")
-        yield f"{data.get('call')} {data.get('status')}"
-        yield data.get("error") or ""
-        yield f"(cut, the whole is artifact {kept[:12]})" if kept else ""
-    elif kind == "found":
-        claim = data.get("finding", {}).get("claim", {})
-        says = claim.get("verdict") or claim.get("outcome")
-        yield str(data.get("finding", {}).get("id", ""))
-        yield f"{claim.get('component')} {claim.get('backend')}: {says}"
-    elif kind == "noted":
-        yield str(data.get("text", ""))
-    elif kind == "concluded":
-        yield f"{data.get('exit_reason')} ({data.get('exit_code')}): {data.get('summary')}"
