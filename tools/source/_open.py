@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import ToolError
-from tools.source.tree import SourceError, SourceTree
+from tools.source.tree import SourceError, SourceTree, is_compiled
 
 BINARY_SNIFF = 8192
 
@@ -43,9 +43,11 @@ def _short(file: str) -> str:
 
 def refuse_binary(file: str, path: Path) -> None:
     """Raise :class:`ToolError` where a file is not text: it has a NUL byte near its beginning, or it is no
-    plain file (a pipe would block its reader)."""
+    plain file (a pipe would block its reader). Compiled code has a listing, which is text."""
     if not path.is_file():
         raise ToolError(f"{file!r} is no plain file; only text can be read")
+    if is_compiled(path):
+        return
     try:
         with path.open("rb") as stream:
             head = stream.read(BINARY_SNIFF)

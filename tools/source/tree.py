@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 TEXT_LIMIT = 600
 """Characters of source kept in an evidence's ``text``; the hash is over all of the span."""
 
+COMPILED = (b"\x7fELF", (0xBA55ED50).to_bytes(4, "little"))
+"""How libraries and fat binaries begin."""
+
 READ_LIMIT = 16 << 20
 """Bytes of one file. What is larger is data, and no person or program here reads it as text."""
 
@@ -104,11 +107,14 @@ class SourceTree:
         return self._names[file]
 
     def lines(self, file: str) -> list[str]:
-        """All lines of a text file, without their ends."""
+        """All lines of a text file, without their ends; of compiled code, its listing."""
         if file not in self._lines:
             path = self.resolve(file)
             if not path.is_file():
                 raise SourceError(f"{file!r} is a {'folder' if path.is_dir() else 'device'}, not a file")
+            if is_compiled(path):
+                self._lines[file] = _listing(path)
+                return self._lines[file]
             if (size := path.stat().st_size) > READ_LIMIT:
                 raise SourceError(f"{file!r} has {size} bytes; at most {READ_LIMIT} are read as text")
             self._lines[file] = decode(path.read_bytes()).split("\n")
@@ -142,6 +148,27 @@ class SourceTree:
             text=text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…",
             idiom="",
         )
+
+
+def _listing(path: Path) -> list[str]:
+    from tools.binaries.elf import BinaryError  # late: few files are compiled
+    from tools.binaries.listing import listing
+
+    try:
+        return listing(path)
+    except BinaryError as error:
+        raise SourceError(str(error)) from error
+
+
+def is_compiled(path: Path) -> bool:
+    """Whether a plain file begins as compiled code does."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(4) in COMPILED
+    except OSError:
+        return False
 
 
 def read_head(path: Path, limit: int = READ_LIMIT) -> str:

@@ -1,0 +1,77 @@
+"""Compiled files made byte by byte: fat binaries, cubins and libraries, as small as they can be."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+SUFFIX = {"": 0, "a": 0x100000, "f": 0x200000}
+
+
+def image(target: str, payload: bytes = b"", *, flags: int = 0, kind: int | None = None) -> bytes:
+    """One entry of a fat binary. ``target``: ``sm_120a`` or ``compute_90``."""
+    form, _, number = target.partition("_")
+    suffix = number[-1] if number[-1] in "af" else ""
+    payload = payload or bytes(8)
+    padded = payload + bytes(-len(payload) % 8)
+    packed = len(payload) if flags else 0
+    header = struct.pack(
+        "<HHIQIIIIIIQQQ",
+        kind if kind is not None else {"compute": 1}.get(form, 2),
+        0x101,
+        64,
+        len(padded),
+        packed,
+        0,
+        0x10008,
+        int(number.removesuffix(suffix)),
+        0,
+        0,
+        0x11 | SUFFIX[suffix] | flags,
+        0,
+        len(payload) * 4 if flags else 0,
+    )
+    return header + padded
+
+
+def fat_binary(*images: bytes) -> bytes:
+    body = b"".join(images)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
+def elf(
+    sections: Sequence[tuple[str, int, bytes]], *, machine: int = 62, version: int = 0, flags: int = 0
+) -> bytes:
+    """An ELF file. ``sections``: name, kind, bytes; one of kind 2 links to the section after it."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, _, _ in sections) + b".shstrtab\0"
+    at, body, table = 64, b"", [struct.pack("<IIQQQQIIQQ", *[0] * 10)]
+    for number, (name, kind, data) in enumerate([*sections, (".shstrtab", 3, names)], 1):
+        offset = names.index(b"\0" + name.encode() + b"\0") + 1
+        link = number + 1 if kind == 2 else 0
+        table.append(struct.pack("<IIQQQQIIQQ", offset, kind, 0, 0, at, len(data), link, 0, 8, 0))
+        padded = data + bytes(-len(data) % 8)
+        body, at = body + padded, at + len(padded)
+    ident = b"\x7fELF\x02\x01\x01" + bytes([0, version]) + bytes(7)
+    head = struct.pack(
+        "<16sHHIQQQIHHHHHH", ident, 3, machine, 1, 0, 0, at, flags, 64, 0, 0, 64, len(table), len(table) - 1
+    )
+    return head + body + b"".join(table)
+
+
+def library(*fat_binaries: bytes) -> bytes:
+    """A host library with this device code; none: a library of the host alone."""
+    text = (".text", 1, bytes(16))
+    return elf([text, (".nv_fatbin", 1, b"".join(fat_binaries))] if fat_binaries else [text])
+
+
+def cubin(target: str, kernels: dict[str, Sequence[int]]) -> bytes:
+    """Device code; ``kernels``: name → the opcodes of its instructions."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in kernels)
+    sections, symbols = [], struct.pack("<IBBHQQ", *[0] * 6)
+    for number, (name, opcodes) in enumerate(kernels.items(), 1):
+        code = b"".join(struct.pack("<H", opcode) + bytes(14) for opcode in opcodes)
+        sections.append((f".text.{name}", 1, code))
+        symbols += struct.pack("<IBBHQQ", names.index(name.encode()), 0x12, 0x10, number, 0, len(code))
+    note = b"\0ptxas\0-arch " + target.encode() + b" -m 64\0"
+    tail = [(".symtab", 2, symbols), (".strtab", 3, names), (".note.nv.tkinfo", 7, note)]
+    return elf([*sections, *tail], machine=190, version=8)

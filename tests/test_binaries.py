@@ -1,0 +1,228 @@
+"""Compiled libraries: what they hold code for is read from their headers, whatever state they are in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from compiled import cubin, elf, fat_binary, image, library
+from conftest import Wheels
+
+from agent.cli.common import Context
+from memory.architecture import parse_architecture
+from memory.home import Home
+from tools.binaries.cubin import kernels, target_of
+from tools.binaries.elf import BinaryError, read_elf
+from tools.binaries.fatbin import device_images
+from tools.binaries.library import mapped, read_compiled
+from tools.binaries.listing import listing
+from tools.registry import registry
+from tools.source.tree import SourceError, SourceTree, is_compiled
+
+EXIT, NOTHING, CONSTANT, STORE = 0x94D, 0x918, 0xB82, 0x986
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "kernels.so"
+
+
+def runs(path: Path, *archs: str) -> dict[str, bool | None]:
+    compiled = read_compiled(path)
+    return {arch: compiled.runs_on(parse_architecture(arch)) for arch in archs}
+
+
+def test_a_library_lists_each_target_with_its_number_of_images(file: Path) -> None:
+    unit = fat_binary(image("sm_80"), image("sm_90a"), image("sm_100f"), image("compute_120"))
+    file.write_bytes(library(unit, unit, fat_binary(image("sm_80"))))
+
+    assert listing(file) == [
+        "device code: 9 images in 3 fat binaries",
+        "machine code for sm_80: 3 images",
+        "machine code for sm_90a: 2 images",
+        "machine code for sm_100f: 2 images",
+        "PTX for compute_120: 2 images",
+    ]
+
+
+def test_machine_code_runs_on_its_major_version_and_a_suffix_narrows_it(file: Path) -> None:
+    file.write_bytes(library(fat_binary(image("sm_80"), image("sm_90a"), image("sm_120a"))))
+    asked = runs(file, "sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120", "sm121")
+    assert [arch for arch, answer in asked.items() if answer] == ["sm80", "sm86", "sm89", "sm90", "sm120"]
+
+    file.write_bytes(library(fat_binary(image("sm_100f"), image("sm_120"))))
+    asked = runs(file, "sm90", "sm100", "sm103", "sm120", "sm121")
+    assert [arch for arch, answer in asked.items() if answer] == ["sm100", "sm103", "sm120", "sm121"]
+
+
+def test_plain_ptx_is_compiled_for_what_comes_later_and_a_specific_one_is_not(file: Path) -> None:
+    file.write_bytes(library(fat_binary(image("compute_90"))))
+    assert runs(file, "sm89", "sm90", "sm121") == {"sm89": False, "sm90": True, "sm121": True}
+    file.write_bytes(library(fat_binary(image("compute_90a"))))
+    assert runs(file, "sm90", "sm121") == {"sm90": True, "sm121": False}
+
+
+def test_what_is_neither_machine_code_nor_ptx_leaves_the_answer_open(file: Path) -> None:
+    file.write_bytes(library(fat_binary(image("sm_80"), image("sm_120", kind=8))))
+    assert runs(file, "sm80", "sm120") == {"sm80": True, "sm120": None}
+
+
+def test_compressed_images_are_read_by_their_headers(file: Path) -> None:
+    packed = [image("sm_80", b"x" * 21, flags=0x8000), image("sm_90", b"y" * 9, flags=0x2000)]
+    file.write_bytes(library(fat_binary(*packed, image("sm_100a"))))
+    with mapped(file) as data:
+        found = list(device_images(read_elf(data)))
+        assert [(one.target, one.packing.value, one.size, one.whole) for one in found] == [
+            ("sm_80", "zstd", 21, 84),
+            ("sm_90", "lz4", 9, 36),
+            ("sm_100a", "none", 8, 8),
+        ]
+        assert data[found[0].offset : found[0].offset + 21] == b"x" * 21
+
+
+def test_units_may_lie_apart_with_zeros_between_them(file: Path) -> None:
+    one = fat_binary(image("sm_80"))
+    file.write_bytes(library(one + bytes(4096 * 20), one + bytes(8)))
+    assert listing(file)[0] == "device code: 2 images in 2 fat binaries"
+
+
+def test_device_code_of_its_own_and_a_bare_fat_binary_are_read_too(tmp_path: Path) -> None:
+    (tmp_path / "a.cubin").write_bytes(cubin("sm_103a", {"work": [CONSTANT, STORE, EXIT]}))
+    (tmp_path / "a.fatbin").write_bytes(fat_binary(image("sm_90a")))
+    assert listing(tmp_path / "a.cubin")[1] == "machine code for sm_103a: 1 images"
+    assert listing(tmp_path / "a.fatbin")[1] == "machine code for sm_90a: 1 images"
+
+
+def test_a_cubin_without_a_note_tells_its_target_by_its_flags() -> None:
+    for flags, target in ((0x6006402, "sm_100"), (0x600670A, "sm_103a"), (0x6005004, "sm_80")):
+        assert target_of(read_elf(elf([], machine=190, version=8, flags=flags))) == target
+
+
+def test_a_kernel_that_only_returns_is_a_stub() -> None:
+    made = cubin("sm_120a", {"work": [CONSTANT, STORE, EXIT], "stub": [CONSTANT, EXIT, NOTHING, NOTHING]})
+    assert [(one.name, one.stub) for one in kernels(read_elf(made))] == [("work", False), ("stub", True)]
+
+
+def test_a_library_of_the_host_alone_says_so(file: Path) -> None:
+    file.write_bytes(library())
+    assert listing(file) == ["no device code"]
+    assert runs(file, "sm120") == {"sm120": False}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "cannot be read"),
+        (b"text\n" * 99, "no 64-bit little-endian ELF file"),
+        (b"\x7fELF\x01\x01" + bytes(99), "no 64-bit little-endian ELF file"),
+        (library(fat_binary(image("sm_80")))[:250], "not within the 250 bytes"),
+        (library(b"\x01" * 64), "no fat binary at"),
+        (library(bytes(4) + b"\x01" * 60), "no fat binary at"),
+        (library(fat_binary(image("sm_80"))[:-8] + bytes(8))[:-1], "do not fit"),
+        (library(struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 2**63)), "past its section's end"),
+        (
+            library(fat_binary(image("sm_80")[:8] + struct.pack("<Q", 2**62) + image("sm_80")[16:])),
+            "are left",
+        ),
+        (library(struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 0) * 100_001), "more than 100000 fat binaries"),
+    ],
+)
+def test_a_damaged_file_is_one_clear_line(file: Path, data: bytes, says: str) -> None:
+    file.write_bytes(data)
+    with pytest.raises(BinaryError, match=says) as error:
+        listing(file)
+    assert str(error.value).startswith("kernels.so")
+    assert "\n" not in str(error.value)
+
+
+def test_whatever_the_bytes_the_answer_is_lines_or_an_error(file: Path) -> None:
+    chance = random.Random(7)
+    whole = [
+        library(fat_binary(image("sm_80"), image("sm_120f", b"z" * 40, flags=0x8000), image("compute_90"))),
+        cubin("sm_100a", {"work": [STORE, EXIT], "stub": [EXIT]}),
+        fat_binary(image("sm_80"), image("sm_90a")),
+    ]
+    odd = (0, 1, 16, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
+    for _ in range(600):
+        data = bytearray(chance.choice(whole))
+        for _ in range(chance.choice((1, 1, 2, 8))):
+            at = chance.randrange(len(data))
+            data[at : at + 8] = chance.choice(
+                (bytes([chance.randrange(256)]), struct.pack("<Q", chance.choice(odd)))
+            )
+        del data[chance.choice((len(data), len(data), chance.randrange(1, len(data)))) :]
+        file.write_bytes(data)
+        with contextlib.suppress(BinaryError):
+            assert listing(file)
+            assert len(list(kernels(read_elf(bytes(data))))) < 4
+
+
+def test_a_pipe_and_a_folder_are_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, tmp_path / "nothing"):
+        assert not is_compiled(path)
+        with pytest.raises(BinaryError):
+            read_compiled(path)
+
+
+@pytest.mark.skipif(
+    shutil.which("nvcc") is None, reason="no nvcc here: what it makes is in the test on a wheel"
+)
+def test_what_the_compiler_makes_is_read_as_it_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void work(float *a) { a[0] = 1; }\n__global__ void stub() {}\n"
+    )
+    machine, ptx = ("sm_80", "sm_90a", "sm_100f", "sm_120a"), ("compute_90", "compute_120a")
+    codes = [f"-gencode=arch=compute_{code.split('_')[1]},code={code}" for code in (*machine, *ptx)]
+    subprocess.run(["nvcc", "-fatbin", "-o", "k.fatbin", "k.cu", *codes], cwd=tmp_path, check=True)
+    subprocess.run(["nvcc", "-cubin", "-arch=sm_120a", "-o", "k.cubin", "k.cu"], cwd=tmp_path, check=True)
+
+    assert {target for _, target in read_compiled(tmp_path / "k.fatbin").targets} == {*machine, *ptx}
+    found = read_elf((tmp_path / "k.cubin").read_bytes())
+    assert target_of(found) == "sm_120a"
+    assert {("stub" in one.name, one.stub) for one in kernels(found)} == {(True, True), (False, False)}
+
+
+def test_a_library_is_cited_by_the_lines_of_its_listing(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    path = tmp_path / "kernels" / "ops.abi3.so"
+    path.write_bytes(library(fat_binary(image("sm_80"), image("sm_100a"))))
+    tree = SourceTree(tmp_path, {"kernels": "1.0"})
+    cited = tree.evidence("kernels/ops.abi3.so", 2, 4, idiom="no code")
+    assert cited.text == "machine code for sm_80: 1 images\nmachine code for sm_100a: 1 images\nno PTX"
+    assert (cited.package, cited.version) == ("kernels", "1.0")
+
+    path.write_bytes(library(fat_binary(image("sm_80"), image("sm_120a"))))
+    assert SourceTree(tmp_path).evidence("kernels/ops.abi3.so", 2, 4, idiom="").sha256 != cited.sha256
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(SourceError, match=r"ops\.abi3\.so.*not within the 200 bytes"):
+        SourceTree(tmp_path).lines("kernels/ops.abi3.so")
+
+
+def test_reading_a_library_gives_its_listing(tmp_path: Path, home: Home) -> None:
+    (tmp_path / "ops.so").write_bytes(library(fat_binary(image("sm_90a"))))
+    (tmp_path / "kernels-1.0.dist-info").mkdir()
+    (tmp_path / "kernels-1.0.dist-info" / "METADATA").write_text("Name: kernels\nVersion: 1.0\n")
+    read = registry()["read_source"]
+    result = read.run(read.input(environment=str(tmp_path), file="ops.so"), Context(home))
+    assert "machine code for sm_90a: 1 images" in result.text
+
+
+@pytest.mark.network
+def test_a_real_wheel_tells_what_its_library_holds(wheels: Wheels) -> None:
+    root = wheels("sgl-flash-mla==1.0.0").root
+    found = {path.name: read_compiled(path) for path in sorted(root.rglob("*.so"))}
+    assert {name: sorted(target for _, target in one.targets) for name, one in found.items()} == {
+        "_C_legacy.abi3.so": ["sm_100a", "sm_103a", "sm_107a", "sm_90a"],
+        "cuda.abi3.so": ["sm_100a", "sm_103a", "sm_107a"],
+    }
+    assert [found["cuda.abi3.so"].runs_on(parse_architecture(arch)) for arch in ("sm103", "sm120")] == [
+        True,
+        False,
+    ]
