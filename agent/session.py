@@ -21,14 +21,13 @@ from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical
 from memory.clock import Clock, Ids, SystemClock
 from memory.home import Home
-from memory.store import Store, StoreError
 from tools.base import Tool
 from tools.environment.store import open_environment
 from tools.output import cap
 from tools.registry import registry
+from transcripts.catch_up import Follower
 from transcripts.chain import LogError
-from transcripts.events import Concluded, Event, Opened, Resumed
-from transcripts.fold import FoldError, Folding, catch_up
+from transcripts.events import Concluded, Opened, Resumed
 from transcripts.log import Log, read
 from transcripts.reader import transcript_path
 
@@ -111,9 +110,9 @@ def start(
     )
     path = transcript_path(home, name)
     setting.say(f"recording as {name}")
-    with _working(home, setting) as (interrupts, store), Log.create(path, opened, setting.clock) as log:
+    with _working(home, setting) as (interrupts, follower), Log.create(path, opened, setting.clock) as log:
         board = board_of(path, Artifacts(home.artifacts))
-        return _investigation(home, setting, log, store, board, chosen, interrupts).run()
+        return _investigation(home, setting, log, follower, board, chosen, interrupts).run()
 
 
 def resume(
@@ -125,7 +124,7 @@ def resume(
     decided last, unless another is given. Raises ``LogError`` for a log that is damaged, or has a writer.
     """
     setting = setting or Setting()
-    with _working(home, setting) as (interrupts, store), Log.open(path, setting.clock) as log:
+    with _working(home, setting) as (interrupts, follower), Log.open(path, setting.clock) as log:
         if log.cut:
             setting.say(f"{path.stem}: its last line was torn; {log.cut} bytes, no whole event, are cut off")
         board = board_of(path, Artifacts(home.artifacts))
@@ -138,7 +137,7 @@ def resume(
         resumed = Resumed(
             program=PROGRAM, driver=chosen.name, cut=log.cut, open=tuple(left), again=failed_calls(board)
         )
-        investigation = _investigation(home, setting, log, store, board, chosen, interrupts)
+        investigation = _investigation(home, setting, log, follower, board, chosen, interrupts)
         investigation.resume(resumed)
         return investigation.run()
 
@@ -151,31 +150,27 @@ def failed_calls(board: Board) -> tuple[str, ...]:
 
 
 @contextmanager
-def _working(home: Home, setting: Setting) -> Iterator[tuple[Interrupts, Store]]:
-    """The store, up to date, and requests to stop kept back until the loop runs.
+def _working(home: Home, setting: Setting) -> Iterator[tuple[Interrupts, Follower]]:
+    """The database, up to date, and requests to stop kept back until the loop runs.
 
-    The store first: one that cannot be opened leaves no transcript behind that says nothing. From the first
-    event on, whatever happens is concluded.
+    From the first event on, whatever happens is concluded.
     """
-    with Interrupts() as interrupts, Store(home) as store:
-        for problem in catch_up(store, home.transcripts):
-            setting.say(f"warning: {problem}")
+    with Interrupts() as interrupts, Follower(home, setting.say) as follower:
         interrupts.hold()
-        yield interrupts, store
+        yield interrupts, follower
 
 
 def _investigation(
     home: Home,
     setting: Setting,
     log: Log,
-    store: Store,
+    follower: Follower,
     board: Board,
     driver: Driver,
     interrupts: Interrupts,
 ) -> Investigation:
     executor = setting.executor(home, board, Artifacts(home.artifacts))
-    folded = following(Folding(store, log.path), setting.say)
-    return Investigation(log.path.stem, log, board, driver, executor, folded, interrupts)
+    return Investigation(log.path.stem, log, board, driver, executor, follower.follow(log.path), interrupts)
 
 
 def board_of(path: Path, artifacts: Artifacts) -> Board:
@@ -198,20 +193,3 @@ def capped(artifacts: Artifacts) -> Cap:
         return shown, artifacts.put(whole), len(whole)
 
     return apply
-
-
-def following(folding: Folding, say: Callable[[str], None]) -> Callable[[Event], None]:
-    """Fold each event. The log is what counts: a database that cannot keep up is left behind, with a word."""
-    broken = False
-
-    def fold(event: Event) -> None:
-        nonlocal broken
-        if broken:
-            return
-        try:
-            folding(event)
-        except (StoreError, FoldError) as error:
-            broken = True
-            say(f"warning: {error}; the transcript goes on, the database catches up later")
-
-    return fold

@@ -70,8 +70,8 @@ def _recorded(home: Path) -> Path:
     from memory.clock import FixedClock
     from memory.home import Home
     from memory.store import Store
+    from transcripts.catch_up import catch_up
     from transcripts.events import Noted, Opened
-    from transcripts.fold import catch_up
     from transcripts.log import Log
 
     prepared = Home(home).prepare()

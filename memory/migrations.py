@@ -1,20 +1,16 @@
 """The schema of ``findings.db``: numbered steps, forward only, keyed on ``PRAGMA user_version``.
 
-A step that was released is never edited; a change is a new step. The views named ``v_…`` are promised:
-their columns are only added to.
+A step that was released is never edited; a change is a new step. One after which the same transcripts make
+other rows ends with ``FORGET``: they are then made again when the database is next opened. The views named
+``v_…`` are promised: their columns are only added to.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
-BUSY_MS = 5000
-"""How long a connection waits for another's write."""
-
-
-class StoreError(Exception):
-    """The database cannot be used or refuses a row. One line: what happened and what to do."""
-
+from memory.database import StoreError, damage
 
 _FIRST = (
     """CREATE TABLE folded (
@@ -135,7 +131,35 @@ _FIRST = (
     "CREATE VIEW v_folded AS SELECT transcript, last_seq, last_hash, offset FROM folded",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+FORGET = tuple(
+    f"DELETE FROM {table}"  # noqa: S608 - ours
+    for table in ("folded", "investigations", "hypotheses", "findings", "sightings", "evidence")
+)
+
+_STANDING_IN_VIEW = (
+    "DROP VIEW v_findings",
+    "ALTER TABLE findings DROP COLUMN status",
+    "ALTER TABLE findings DROP COLUMN replaced_by",
+    "DROP INDEX findings_scope",
+    "CREATE INDEX findings_order ON findings (scope, seen_at, recorded_at, transcript, event, id)",
+    # Which finding of a scope stands is looked up, not written down: one more changes no row of the others.
+    """CREATE VIEW v_findings AS SELECT
+        f.id, f.component, f.backend, f.arch, f.engine, f.packages, f.scenario, f.level, f.verdict,
+        f.outcome, f.because, f.runs_instead, f.sentence,
+        CASE WHEN n.id = f.id THEN 'current' WHEN n.says = f.says THEN 'superseded' ELSE 'contradicted' END
+            AS status,
+        CASE WHEN n.id = f.id THEN NULL ELSE n.id END AS replaced_by,
+        f.transcript, f.event, f.recorded_at, f.seen_at, f.claim,
+        (SELECT count(*) FROM sightings s WHERE s.finding = f.id) AS sightings
+    FROM findings f JOIN findings n ON n.id = (
+        SELECT c.id FROM findings c WHERE c.scope = f.scope
+        ORDER BY c.seen_at DESC, c.recorded_at DESC, c.transcript DESC, c.event DESC LIMIT 1
+    )""",
+    # A transcript that is resumed is concluded no longer.
+    *FORGET,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _STANDING_IN_VIEW)
 """Step ``n`` (from 1) takes a database from ``user_version`` n-1 to n."""
 
 NEWEST = len(MIGRATIONS)
@@ -145,27 +169,32 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def check_version(version: int, where: str) -> None:
-    """Raises :class:`StoreError` for a database of a newer program."""
+def check_version(version: int, path: Path) -> None:
+    """Raises :class:`StoreError` for a database of a newer program, and for what is none of ours."""
     if version > NEWEST:
         raise StoreError(
-            f"{where} has schema {version}; this program knows up to {NEWEST}: upgrade assay-agent, "
-            "or set ASSAY_HOME to another folder"
+            f"{path} has schema {version}; this program knows up to {NEWEST}: upgrade assay-agent, "
+            "or set ASSAY_HOME to another folder",
+            3,
         )
+    if version < 0:
+        raise damage(path, f"its schema is numbered {version}")
 
 
-def migrate(connection: sqlite3.Connection, where: str) -> None:
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring a database to the newest schema; does nothing if it is there. Each step is all or nothing.
 
     ``connection`` must be in autocommit (``isolation_level=None``). Raises :class:`StoreError` for a
-    database of a newer program.
+    database of a newer program, or of another one.
     """
-    check_version(version_of(connection), where)
+    check_version(version_of(connection), path)
     while version_of(connection) < NEWEST:
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Read again: another process may have taken this step while we waited for the lock.
             version = version_of(connection)
+            if version == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise damage(path, "it is another program's database")
             if version < NEWEST:
                 for statement in MIGRATIONS[version]:
                     connection.execute(statement)

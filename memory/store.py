@@ -8,25 +8,35 @@ order in which transcripts are folded.
 Claims about the same component, backend, architecture, engine, scenario, level and package tuple form a
 scope. In a scope the one seen last is ``current``; an older one that says the same (verdict, outcome,
 reason, what runs instead, conditions) is ``superseded``; one that says something else ``contradicted``.
-Other versions or another level are another scope: both stand.
+Other versions or another level are another scope: both stand. The view ``v_findings`` says it.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, event
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
-from sqlmodel import Session, col, create_engine, delete, select
+from sqlalchemy import Connection, Engine, create_engine, delete as delete_from, select, text, update
+from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.pool import StaticPool
+from sqlmodel import SQLModel
 
 from memory.canonical import canonical, finding_id, sha256_of
+from memory.content import content_hashes
+from memory.database import (
+    BUSY_MS,
+    Folded,
+    StoreError,
+    damage,
+    explained,
+    open_to_read,
+    prepare,
+)
 from memory.home import Home
-from memory.migrations import BUSY_MS, StoreError, migrate
+from memory.migrations import check_version, migrate, version_of
 from memory.sentences import render
 from memory.tables import (
     EvidenceRow,
@@ -35,30 +45,44 @@ from memory.tables import (
     HypothesisRow,
     InvestigationRow,
     SightingRow,
+    table_of,
 )
-from memory.vocabulary import Claim, Finding, FindingStatus, Level
+from memory.vocabulary import Claim, Finding, Level
 
 __all__ = ["Store", "StoreError", "Writing"]
 
 
 class Store:
-    """Opens ``findings.db`` of a home, made or migrated as needed. Close it, or use it with ``with``.
+    """``findings.db`` of a home, made or migrated as needed. Close it, or use it with ``with``.
 
     Raises :class:`StoreError` for a database that is damaged, of a newer program, or cannot be written.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, aside: bool = False) -> None:
+        """``aside``: an empty database without a place, for rows that are to :meth:`replace` others."""
         self.home = home
         self.path = home.findings_db
-        with _explained(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-                _prepare(connection)
-                migrate(connection, str(self.path))
-        self._engine = _engine(self.path)
+        with explained(self.path):
+            if not aside:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if self.path.exists():
+                    # Before anything is changed, and be it the mode of its journal.
+                    with closing(open_to_read(self.path)) as reading:
+                        check_version(version_of(reading), self.path)
+            # Without a name SQLite keeps what does not fit into memory in a file that nobody else sees.
+            self._raw = sqlite3.connect("" if aside else self.path, isolation_level=None)
+            try:
+                if not aside:
+                    prepare(self._raw)
+                migrate(self._raw, self.path)
+                self._engine = _engine(self._raw)
+            except BaseException:
+                self._raw.close()
+                raise
 
     def close(self) -> None:
         self._engine.dispose()
+        self._raw.close()
 
     def __enter__(self) -> Store:
         return self
@@ -69,71 +93,96 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writing]:
         """One short transaction (``BEGIN IMMEDIATE``): all of it or nothing."""
-        with _explained(self.path), Session(self._engine) as session, session.begin():
-            yield Writing(session)
+        with explained(self.path), self._engine.begin() as connection:
+            # Taking the write lock at once waits for it; taking it in the middle fails instead.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield Writing(connection)
 
-    def folded(self, transcript: str) -> FoldedRow | None:
-        """How far a transcript has been folded."""
-        # Not through a session: its transactions take the write lock, which only a writer should wait for.
-        with _explained(self.path), closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
-            sql = "SELECT transcript, last_seq, last_hash, offset FROM folded WHERE transcript = ?"
-            row = connection.execute(sql, (transcript,)).fetchone()
-        names = ("transcript", "last_seq", "last_hash", "offset")
-        return None if row is None else FoldedRow(**dict(zip(names, row, strict=True)))
+    def folded(self, transcript: str) -> Folded | None:
+        """How far a transcript has been folded. Waits for no writer."""
+        with explained(self.path):
+            sql = "SELECT last_seq, last_hash, offset FROM folded WHERE transcript = ?"
+            row = self._raw.execute(sql, (transcript,)).fetchone()
+        return None if row is None else Folded(*row)
 
-    def clear(self) -> None:
-        """Forget every row; folding the transcripts makes them again."""
-        with self.write() as writing:
-            for table in (
-                FoldedRow, InvestigationRow, HypothesisRow, FindingRow, SightingRow, EvidenceRow,
-            ):  # fmt: skip
-                writing.session.exec(delete(table))
+    def all_folded(self) -> dict[str, Folded]:
+        """Transcript → how far it has been folded."""
+        with explained(self.path):
+            rows = self._raw.execute("SELECT transcript, last_seq, last_hash, offset FROM folded").fetchall()
+        return {name: Folded(*rest) for name, *rest in rows}
+
+    def content(self) -> dict[str, str]:
+        """Table → hash of its rows (:mod:`memory.content`)."""
+        with explained(self.path):
+            return content_hashes(self._raw)
+
+    def check(self) -> None:
+        """Read the whole file. Raises :class:`StoreError` (``damaged``) unless it is sound and ours."""
+        with explained(self.path), Store(self.home, aside=True) as fresh:
+            (said,) = self._raw.execute("PRAGMA integrity_check(1)").fetchone()
+            if said != "ok":
+                raise damage(self.path, said)
+            schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+            if self._raw.execute(schema).fetchall() != fresh._raw.execute(schema).fetchall():
+                raise damage(self.path, "its tables are not those of this program")
+
+    def replace(self, other: Store) -> None:
+        """Take the rows of ``other`` in place of those here, in one step: no reader sees what is between."""
+        until = time.monotonic() + BUSY_MS / 1000
+
+        def wait(_status: int, _remaining: int, _total: int) -> None:
+            if time.monotonic() > until:
+                raise StoreError(f"{self.path} is being written by another process; try again", 4)
+
+        with explained(self.path):
+            other._raw.backup(self._raw, progress=wait, sleep=0.05)
 
 
 class Writing:
     """What can be written within one transaction."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
 
-    def folded_to(self, transcript: str, last_seq: int, last_hash: str, offset: int) -> None:
-        self.session.merge(
-            FoldedRow(transcript=transcript, last_seq=last_seq, last_hash=last_hash, offset=offset)
-        )
+    def folded_to(self, transcript: str, at: str, folded: Folded) -> None:
+        """Note that a transcript is folded to an event, which was written at ``at``."""
+        self.connection.execute(_FOLDED, {"transcript": transcript, **folded._asdict()})
+        self.update_investigation(transcript, updated_at=at, events=folded.last_seq + 1)
 
-    def folded(self, transcript: str) -> FoldedRow | None:
-        return self.session.get(FoldedRow, transcript)
+    def folded(self, transcript: str) -> Folded | None:
+        rows = table_of(FoldedRow).c
+        chosen = select(rows.last_seq, rows.last_hash, rows.offset).where(rows.transcript == transcript)
+        row = self.connection.execute(chosen).one_or_none()
+        return None if row is None else Folded(*row)
 
     def open_investigation(self, transcript: str, at: str, **fields: Any) -> None:
         """``fields``: id, question, program, driver, parent."""
-        self.session.merge(
-            InvestigationRow(transcript=transcript, opened_at=at, updated_at=at, events=1, **fields)
-        )
+        row = {"transcript": transcript, "opened_at": at, "updated_at": at, "events": 1, **fields}
+        self.connection.execute(_INVESTIGATION, row)
 
-    def update_investigation(self, transcript: str, at: str, events: int, **fields: Any) -> None:
-        """Note ``events`` so far and the columns given in ``fields``; packages as a mapping."""
-        row = self.session.get(InvestigationRow, transcript)
-        if row is None:
+    def update_investigation(self, transcript: str, **fields: Any) -> None:
+        """Set columns of an investigation; packages as a mapping."""
+        table = table_of(InvestigationRow)
+        values = {
+            name: canonical(value) if isinstance(value, Mapping) else value for name, value in fields.items()
+        }
+        changed = update(table).where(table.c.transcript == transcript).values(values)
+        if not self.connection.execute(changed).rowcount:
             raise StoreError(f"transcript {transcript} has no opened investigation")
-        row.updated_at, row.events = at, events
-        for name, value in fields.items():
-            setattr(row, name, canonical(value) if isinstance(value, Mapping) else value)
-        self.session.add(row)
 
     def put_hypothesis(self, transcript: str, event: int, body: Mapping[str, Any]) -> None:
         """The newest state of a hypothesis: id, component, backend, arch, state, because, row."""
-        known = self.session.get(HypothesisRow, (transcript, body["id"]))
         row = body.get("row")
-        kept = canonical(row) if row is not None else known.row if known is not None else None
-        self.session.merge(
-            HypothesisRow(
-                transcript=transcript,
-                opened_event=known.opened_event if known is not None else event,
-                event=event,
-                row=kept,
-                **{key: body[key] for key in ("id", "component", "backend", "arch", "state", "because")},
-            )
+        plain = {key: body[key] for key in ("id", "component", "backend", "arch", "state", "because")}
+        self.connection.execute(
+            _HYPOTHESIS,
+            {
+                "transcript": transcript,
+                "opened_event": event,
+                "event": event,
+                "row": None if row is None else canonical(row),
+                **plain,
+            },
         )
 
     def add_finding(self, finding: Finding, transcript: str, event: int, at: str) -> None:
@@ -146,38 +195,24 @@ class Writing:
         if finding.id != finding_id(document):
             raise StoreError(f"finding {finding.id} is not the id of its claim ({finding_id(document)})")
         _require_evidence(finding.id, claim)
-        sighting = SightingRow(finding=finding.id, transcript=transcript, event=event, at=at)
-        self.session.merge(sighting)
-        row = self.session.get(FindingRow, finding.id)
-        if row is None:
-            row = _finding_row(finding, document, sighting)
-            self.session.add_all([row, *_evidence_rows(finding.id, claim)])
+        sighting = {"finding": finding.id, "transcript": transcript, "event": event, "at": at}
+        self.connection.execute(_SIGHTING, sighting)
+        rows = table_of(FindingRow).c
+        chosen = select(rows.seen_at, rows.recorded_at, rows.transcript, rows.event)
+        known = self.connection.execute(chosen.where(rows.id == finding.id)).one_or_none()
+        seen_at = at if known is None else max(at, known.seen_at)
+        if known is None or (at, transcript, event) < tuple(known[1:]):
+            # The words of evidence are no part of a claim's id: those that stand are the first that were
+            # recorded, in whatever order the transcripts are folded.
+            row = _finding_row(finding, document)
+            place = {"transcript": transcript, "event": event, "recorded_at": at, "seen_at": seen_at}
+            self.connection.execute(_FINDING, {**row, **place})
+            evidence = table_of(EvidenceRow)
+            self.connection.execute(delete_from(evidence).where(evidence.c.finding == finding.id))
+            self.connection.execute(insert(evidence), _evidence_rows(finding.id, claim))
         else:
-            if (at, transcript, event) < (row.recorded_at, row.transcript, row.event):
-                # The words of evidence are no part of a claim's id: those that stand are the first that were
-                # recorded, in whatever order the transcripts are folded.
-                self.session.exec(delete(EvidenceRow).where(col(EvidenceRow.finding) == finding.id))
-                self.session.add_all(_evidence_rows(finding.id, claim))
-                row.claim, row.recorded_at = canonical(document), at
-                row.transcript, row.event = transcript, event
-            row.seen_at = max(row.seen_at, at)
-            self.session.add(row)
-        self.session.flush()
-        self._settle(row.scope)
-
-    def _settle(self, scope: str) -> None:
-        """Which finding of a scope is current: a function of its rows alone, whatever their order was."""
-        rows = self.session.exec(select(FindingRow).where(col(FindingRow.scope) == scope)).all()
-        ordered = sorted(rows, key=lambda row: (row.seen_at, row.recorded_at, row.transcript, row.event))
-        newest = ordered[-1]
-        for row in ordered:
-            if row is newest:
-                row.status, row.replaced_by = FindingStatus.CURRENT.value, None
-            else:
-                same = row.says == newest.says
-                row.status = (FindingStatus.SUPERSEDED if same else FindingStatus.CONTRADICTED).value
-                row.replaced_by = newest.id
-            self.session.add(row)
+            table = table_of(FindingRow)
+            self.connection.execute(update(table).where(rows.id == finding.id).values(seen_at=seen_at))
 
 
 def scope_of(claim: Mapping[str, Any]) -> str:
@@ -201,85 +236,61 @@ def _require_evidence(name: str, claim: Claim) -> None:
         raise StoreError(f"finding {name} is of level {claim.level.value} and cites no event")
 
 
-def _finding_row(finding: Finding, document: dict[str, Any], sighting: SightingRow) -> FindingRow:
-    plain = ("component", "backend", "arch", "engine", "level", "verdict", "outcome", "because")
-    return FindingRow(
-        id=finding.id,
-        scope=scope_of(document),
-        says=says_of(document),
-        packages=canonical(document["packages"]),
-        scenario=canonical(document["scenario"]),
-        runs_instead=document["runs_instead"],
-        sentence=render(finding.claim),
-        claim=canonical(document),
-        status=FindingStatus.CURRENT.value,
-        transcript=sighting.transcript,
-        event=sighting.event,
-        recorded_at=sighting.at,
-        seen_at=sighting.at,
-        **{key: document[key] for key in plain},
+def _finding_row(finding: Finding, document: dict[str, Any]) -> dict[str, Any]:
+    """All columns but where and when it was recorded."""
+    plain = (
+        "component",
+        "backend",
+        "arch",
+        "engine",
+        "level",
+        "verdict",
+        "outcome",
+        "because",
+        "runs_instead",
     )
+    return {
+        "id": finding.id,
+        "scope": scope_of(document),
+        "says": says_of(document),
+        "packages": canonical(document["packages"]),
+        "scenario": canonical(document["scenario"]),
+        "sentence": render(finding.claim),
+        "claim": canonical(document),
+        **{key: document[key] for key in plain},
+    }
 
 
-def _evidence_rows(finding: str, claim: Claim) -> list[EvidenceRow]:
+def _evidence_rows(finding: str, claim: Claim) -> list[dict[str, Any]]:
+    empty = dict.fromkeys(table_of(EvidenceRow).c.keys())
     source = [{"kind": "source", **item.model_dump()} for item in claim.source_evidence]
     events = []
     for item in claim.event_evidence:
         fields = item.model_dump()
         events.append({"kind": "event", "text": fields.pop("excerpt"), **fields})
     return [
-        EvidenceRow(finding=finding, number=number, **fields)
+        {**empty, "finding": finding, "number": number, **fields}
         for number, fields in enumerate([*source, *events])
     ]
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    # The wait comes first: switching to WAL takes a lock that another process may hold.
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
-    connection.execute("PRAGMA journal_mode = WAL")
-    # A transaction lost with the power is folded from the log again.
-    connection.execute("PRAGMA synchronous = NORMAL")
+def _put(rows: type[SQLModel], *kept: str, **instead: Any) -> Insert:
+    """Insert a row, or set the columns of the one with its key, but those ``kept``; some by ``instead``."""
+    table = table_of(rows)
+    inserted = insert(table)
+    keys = [column.name for column in table.primary_key]
+    rest = [column.name for column in table.c if column.name not in (*keys, *kept)]
+    given = {name: inserted.excluded[name] for name in rest}
+    return inserted.on_conflict_do_update(index_elements=keys, set_={**given, **instead})
 
 
-def _engine(path: Path) -> Engine:
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)), connect_args={"isolation_level": None}, pool_size=1
-    )
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, _record: object) -> None:
-        _prepare(connection)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Any) -> None:
-        # Taking the write lock at once waits for it; taking it in the middle fails instead.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
+_FOLDED = _put(FoldedRow)
+_INVESTIGATION = _put(InvestigationRow)
+_SIGHTING = _put(SightingRow)
+_FINDING = _put(FindingRow)
+_HYPOTHESIS = _put(HypothesisRow, "opened_event", row=text('coalesce(excluded."row", hypotheses."row")'))
 
 
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Errors of SQLite and the file system as one line that says what to do."""
-    try:
-        yield
-    except (DBAPIError, sqlite3.Error, OSError) as error:
-        raise StoreError(explain(path, error)) from error
-
-
-def explain(path: Path, error: Exception) -> str:
-    cause = str(getattr(error, "orig", None) or error)
-    if isinstance(error, OSError):
-        cause = error.strerror or cause
-    if "not a database" in cause or "malformed" in cause:
-        return (
-            f"{path} is damaged ({cause}); move it away: its rows are made again from the transcripts "
-            "when it is next opened"
-        )
-    if "readonly" in cause or "unable to open" in cause or isinstance(error, PermissionError):
-        return f"cannot write to {path} ({cause}); set ASSAY_HOME to a folder that can be written"
-    if "locked" in cause:
-        return f"{path} is being written by another process ({cause}); try again"
-    if "full" in cause:
-        return f"cannot write to {path} ({cause}); free some space and try again"
-    return f"cannot use {path}: {cause}"
+def _engine(raw: sqlite3.Connection) -> Engine:
+    """SQLAlchemy over the one connection; transactions are begun by :meth:`Store.write`."""
+    return create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from sqlalchemy import Table
 from sqlmodel import Field, SQLModel
+
+
+def table_of(rows: type[SQLModel]) -> Table:
+    """The table that a class of rows stands for."""
+    return SQLModel.metadata.tables[str(rows.__tablename__)]
 
 
 class FoldedRow(SQLModel, table=True):
@@ -66,12 +72,12 @@ class HypothesisRow(SQLModel, table=True):
 
 class FindingRow(SQLModel, table=True):
     """A claim. ``scope`` hashes what it is about, ``says`` what it says of that; ``transcript`` and
-    ``event`` are its first sighting, ``seen_at`` the time of its last."""
+    ``event`` are its first sighting, ``seen_at`` the time of its last. Its status is in ``v_findings``."""
 
     __tablename__: ClassVar[str] = "findings"
 
     id: str = Field(primary_key=True)
-    scope: str = Field(index=True)
+    scope: str
     says: str
     component: str
     backend: str
@@ -86,8 +92,6 @@ class FindingRow(SQLModel, table=True):
     runs_instead: str | None = None
     sentence: str
     claim: str
-    status: str
-    replaced_by: str | None = None
     transcript: str
     event: int
     recorded_at: str

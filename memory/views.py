@@ -6,16 +6,14 @@ Rows are mappings with the columns of the view; columns that hold JSON (``packag
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
+from memory.database import Folded, StoreError, explained, open_to_read
 from memory.home import Home
-from memory.migrations import BUSY_MS, StoreError, check_version, version_of
+from memory.migrations import NEWEST, check_version, version_of
 
 Row = Mapping[str, Any]
 
@@ -29,7 +27,6 @@ class Views:
     """Read-only access to ``findings.db``. Raises :class:`StoreError` with one line where that fails."""
 
     def __init__(self, home: Home) -> None:
-        self._home = home
         self._path = home.findings_db
 
     def findings(
@@ -98,16 +95,10 @@ class Views:
         sql = "SELECT * FROM v_hypotheses WHERE transcript = ? ORDER BY opened_event"
         return self._all(sql, [transcript])
 
-    def behind(self) -> list[Path]:
-        """Transcripts that have grown since they were folded, by name: rows of these are missing.
-
-        Empty means that reading gives all; else let ``transcripts.fold.catch_up`` fold them first.
-        """
-        folder = self._home.transcripts
-        if not folder.is_dir():
-            return []
-        folded = {row["transcript"]: row["offset"] for row in self._all("SELECT * FROM v_folded", [])}
-        return [path for path in sorted(folder.glob("*.jsonl")) if folded.get(path.stem) != _size(path)]
+    def folded(self) -> dict[str, Folded]:
+        """Transcript → how far it has been folded. Nothing is, in a database of an older program."""
+        rows = self._all("SELECT * FROM v_folded", [], newest=True)
+        return {row["transcript"]: Folded(row["last_seq"], row["last_hash"], row["offset"]) for row in rows}
 
     def _one(self, view: str, column: str, prefix: str, what: str, listed: str) -> Row:
         sql = f"SELECT * FROM {view} WHERE {column} LIKE ? ESCAPE '\\' ORDER BY {column}"  # noqa: S608 - ours
@@ -120,66 +111,21 @@ class Views:
         names = ", ".join(str(row[column]) for row in rows[:5])
         raise StoreError(f"{prefix!r} fits {len(rows)} of them ({names}…); give more of the id")
 
-    def _all(self, sql: str, values: Iterable[Any]) -> list[Row]:
-        if not self._path.exists():
-            return []
-        try:
-            with closing(_connect(self._path)) as connection:
+    def _all(self, sql: str, values: Iterable[Any], *, newest: bool = False) -> list[Row]:
+        """``newest``: only of a database with the newest schema."""
+        with explained(self._path, "read"):
+            if not self._path.exists():
+                return []
+            with closing(open_to_read(self._path)) as connection:
                 version = version_of(connection)
-                check_version(version, str(self._path))
-                if version == 0:
+                check_version(version, self._path)
+                if version == 0 or (newest and version < NEWEST):
                     return []
                 connection.row_factory = sqlite3.Row
                 return [dict(row) for row in connection.execute(sql, tuple(values))]
-        except (sqlite3.Error, OSError) as error:
-            fix = "move it away: its rows are made again from the transcripts when it is next opened"
-            raise StoreError(f"cannot read {self._path} ({error}); if it is damaged, {fix}") from error
 
 
 _FINDING_FILTERS = ("component", "backend", "arch", "engine", "level", "verdict", "outcome")
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = _opened(f"{path.absolute().as_uri()}?mode=ro")
-    if os.access(path.parent, os.W_OK) or _reads(connection):
-        return connection
-    # In a folder that cannot be written there may be no place for WAL's shared memory.
-    connection.close()
-    wal = path.with_name(f"{path.name}-wal")
-    if _size(wal) <= 0:
-        return _opened(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
-    # A writer was stopped, and what it wrote last is not in the file itself: read a copy with both.
-    import tempfile  # seldom needed, and not quick to import
-
-    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
-        for file in (path, wal):
-            shutil.copyfile(file, Path(folder) / file.name)
-        memory = _opened(":memory:")
-        with closing(_opened(str(Path(folder) / path.name))) as copy:
-            copy.backup(memory)
-    return memory
-
-
-def _opened(name: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(name, uri=name.startswith("file:"), isolation_level=None)
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
-    return connection
-
-
-def _reads(connection: sqlite3.Connection) -> bool:
-    try:
-        version_of(connection)
-    except sqlite3.OperationalError:
-        return False
-    return True
-
-
-def _size(path: Path) -> int:
-    """Bytes of a file; -1 for one that is gone since it was listed."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
 
 
 def _equal(given: Mapping[str, str | None], allowed: tuple[str, ...]) -> tuple[list[str], list[Any]]:

@@ -26,10 +26,12 @@ from memory.home import Home
 from memory.store import Store
 from memory.views import Views
 from memory.vocabulary import Claim, Effect, Evidence, Finding, HypothesisState, Level, Verdict
+from transcripts.catch_up import catch_up, rebuild
 from transcripts.events import Body, Called, Found, HypothesisChanged, Opened, Returned
-from transcripts.fold import Folding, catch_up, rebuild
+from transcripts.fold import fold
 from transcripts.log import Log
 from transcripts.reader import check_chain, torn_bytes
+from transcripts.standing import standing
 
 TABLES = ("folded", "investigations", "hypotheses", "findings", "sightings", "evidence")
 
@@ -121,11 +123,10 @@ def write_on(home: Home, path: Path, say: Callable[[Any], None], again: bool) ->
     )
     with log, Store(home) as store:
         say({"cut": log.cut, "next": log.next_seq})
-        folding = Folding(store, path)
         while True:
             event = log.append(body(log.next_seq))
             say(event.seq)
-            folding(event)
+            fold(store, path)
             if again and event.seq % 4 == 0:
                 rebuild(store, home.transcripts)
 
@@ -204,9 +205,9 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     def write(name: str, say: Callable[[Any], None]) -> None:
         path = home.transcripts / f"{name}.jsonl"
         with Log.create(path, opened(name), SystemClock()) as log, Store(home) as store:
-            folding = Folding(store, path)
-            for number in range(count):
-                folding(log.append(body(number)))
+                for number in range(count):
+                log.append(body(number))
+                fold(store, path)
         say(count + 1)
 
     def read(say: Callable[[Any], None]) -> None:
@@ -222,7 +223,7 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
             seen, reads = events, reads + 1
             for row in views.findings(statuses=()):
                 assert len(views.evidence(row["id"])) == 1
-            views.behind()
+            standing(views.folded(), home.transcripts)
         say(reads)
 
     children = [fork(read) for _ in range(8)]

@@ -221,7 +221,7 @@ def test_fast_commands_import_nothing_heavy(args: list[str], heavy: set[str]) ->
         (["explain", "c", "b", "--arch", ""], 2, ["no architecture"]),
         (["nonsense"], 2, ["nonsense"]),
         (["transcripts"], 2, ["agent transcripts needs a command: list, show"]),
-        (["findings"], 2, ["agent findings needs a command: list, show"]),
+        (["findings"], 2, ["agent findings needs a command: list, rebuild, show"]),
         (["environment"], 2, ["agent environment needs a command: create, list, show"]),
         (["report"], 2, ["--last"]),
         (["report", "--last"], 2, ["no transcripts yet"]),
@@ -313,17 +313,23 @@ def test_a_damaged_database_is_one_line(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "findings.db").write_bytes(b"not a database" * 100)
-    one_line(agent("findings", "list", home=home), 2, "findings.db")
+    one_line(agent("findings", "list", home=home), 3, "findings.db")
 
 
-def test_an_investigation_that_cannot_keep_its_rows_leaves_no_transcript(
-    tmp_path: Path, engine: Path
-) -> None:
+def test_an_investigation_answers_though_its_rows_cannot_be_kept(tmp_path: Path, engine: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "findings.db").write_bytes(b"not a database" * 100)
-    one_line(agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", str(engine), home=home), 2, "findings.db")
-    assert list((home / "transcripts").iterdir()) == []
+    done = agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", str(engine), "--json", home=home)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["backends"]
+    (warning,) = [line for line in done.stderr.splitlines() if "warning" in line]
+    assert "findings.db is damaged" in warning
+    assert "agent findings rebuild" in warning
+    made = agent("findings", "rebuild", home=home)
+    assert made.returncode == 0, made.stderr
+    assert "kept as findings.db.damaged-1" in made.stderr
+    assert json.loads(agent("findings", "list", "--json", home=home).stdout)["findings"]
 
 
 def test_what_lies_among_the_transcripts_is_passed_over(tmp_path: Path, engine: Path) -> None:

@@ -34,8 +34,8 @@ from tools.findings.record import RecordFinding, record_finding
 from tools.findings.search import SearchFindings, search_findings
 from tools.registry import registry
 from tools.source.tree import SourceTree
+from transcripts.catch_up import catch_up
 from transcripts.events import Called, Found, Noted, Opened, Returned
-from transcripts.fold import catch_up
 from transcripts.log import Log
 
 GATE = "def gate(major):\n    # only these\n    return major in (10,)\n"

@@ -21,6 +21,7 @@ from sqlmodel import SQLModel
 from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical, finding_id
 from memory.clock import FixedClock
+from memory.database import Folded
 from memory.home import Home, HomeError
 from memory.migrations import NEWEST
 from memory.sentences import render
@@ -40,9 +41,11 @@ from memory.vocabulary import (
     Target,
     Verdict,
 )
+from transcripts.catch_up import catch_up, rebuild
 from transcripts.events import Called, Concluded, Found, HypothesisChanged, Noted, Opened, Understood
-from transcripts.fold import FoldError, Folding, behind, catch_up, fold, rebuild
+from transcripts.fold import FoldError, fold
 from transcripts.log import Log, LogError
+from transcripts.standing import standing
 
 EVIDENCE = Evidence(
     package="flashinfer-python", version="0.6.5", file="flashinfer/jit/fused_moe.py", line=251, end_line=253,
@@ -53,6 +56,9 @@ CLAIM = Claim(
     packages={"flashinfer-python": "0.6.5", "sglang": "0.5.9"}, scenario={"quantisation": "nvfp4"},
     level=Level.STATIC, verdict=Verdict.BLOCKED, because=Because.ARCHITECTURE, source_evidence=(EVIDENCE,),
 )  # fmt: skip
+
+
+HYPOTHESIS = dict.fromkeys(("id", "component", "backend", "arch", "state", "because"), "h")
 
 
 def finding(**changes: Any) -> Finding:
@@ -80,6 +86,10 @@ def write(home: Home, name: str, findings: list[Finding], day: int = 1, *, concl
         if conclude:
             log.append(Concluded(exit_reason="answered", exit_code=0, summary="done"))
     return path
+
+
+def grown(home: Home) -> list[str]:
+    return [path.name for path in standing(Views(home).folded(), home.transcripts).grown]
 
 
 def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
@@ -120,15 +130,13 @@ def test_rows_do_not_depend_on_order_or_on_who_folds(tmp_path: Path) -> None:
             paths = [write(home, f"t{day}", [item], day) for day, item in enumerate(findings, start=1)]
             if way == "live":
                 for path in reversed(paths):
-                    folding = Folding(store, path)
                     # One event at a time, as the loop does.
                     whole = path.read_bytes()
                     path.write_bytes(b"")
                     for line in whole.splitlines(keepends=True):
                         with path.open("ab") as file:
                             file.write(line)
-                        folding(None)  # type: ignore[arg-type]
-                    assert folding.refused == ()
+                        assert fold(store, path).refused == ()
             else:
                 for path in paths if way == "forwards" else reversed(paths):
                     fold(store, path)
@@ -147,12 +155,11 @@ def test_a_deleted_database_comes_back_the_same(home: Home) -> None:
     before = rows(home)
     home.findings_db.unlink()
     assert Views(home).findings() == []
-    assert [path.name for path in Views(home).behind()] == ["t1.jsonl", "t2.jsonl"]
+    assert grown(home) == ["t1.jsonl", "t2.jsonl"]
     with Store(home) as store:
         catch_up(store, home.transcripts)
-        assert behind(store, home.transcripts) == []
     assert rows(home) == before
-    assert Views(home).behind() == []
+    assert grown(home) == []
 
 
 # Which finding stands
@@ -233,11 +240,12 @@ def test_the_store_refuses_what_has_no_evidence(home: Home, given: Finding, says
 def test_a_failed_write_leaves_nothing(home: Home) -> None:
     with Store(home) as store:
         with pytest.raises(StoreError), store.write() as writing:  # noqa: PT012 - what was before is undone
-            writing.folded_to("t", 1, "x", 1)
-            writing.update_investigation("t", "now", 1)
+            writing.put_hypothesis("t", 1, HYPOTHESIS)
+            writing.folded_to("t", "now", Folded(1, "x", 1))
         assert store.folded("t") is None
+        assert Views(home).hypotheses("t") == []
         with pytest.raises(StoreError, match="no opened investigation"), store.write() as writing:
-            writing.update_investigation("t", "now", 1)
+            writing.update_investigation("t", driver="d")
 
 
 # Logs that change under the database
@@ -271,11 +279,11 @@ def test_a_replaced_log_is_not_mixed_with_its_old_rows(home: Home) -> None:
         fold(store, path)
         whole = path.read_bytes()
         path.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
-        with pytest.raises(FoldError, match="away: rows are made again"):
+        with pytest.raises(FoldError, match="replaced or cut"):
             fold(store, path)
         path.unlink()
         write(home, "t1", [finding(), finding(backend="x"), finding(backend="y")], 9)
-        with pytest.raises(FoldError, match="away: rows are made again"):
+        with pytest.raises(FoldError, match="replaced or cut"):
             fold(store, path)
         assert rebuild(store, home.transcripts) == []
         path.unlink()
@@ -336,7 +344,7 @@ def test_the_schema_is_what_the_classes_say(home: Home) -> None:
 
 def test_pragmas(home: Home) -> None:
     with Store(home) as store, store.write() as writing:
-        connection = writing.session.connection()
+        connection = writing.connection
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 5000
         assert connection.exec_driver_sql("PRAGMA user_version").scalar() == NEWEST
@@ -366,7 +374,7 @@ def test_a_damaged_database_is_refused_in_one_line(home: Home) -> None:
 
 def test_a_folder_in_the_way_is_refused_in_one_line(home: Home) -> None:
     home.findings_db.mkdir()
-    with pytest.raises(StoreError, match="set ASSAY_HOME"):
+    with pytest.raises(StoreError, match=r"is damaged \(it is a folder\).*findings rebuild"):
         Store(home)
 
 
@@ -390,7 +398,7 @@ from pathlib import Path
 from memory.home import Home, HomeError
 from memory.views import Views
 views = Views(Home(Path(sys.argv[1])))
-assert len(views.findings()) == 1 and len(views.investigations()) == 1 and views.behind() == []
+assert len(views.findings()) == 1 and len(views.investigations()) == 1 and views.folded()
 print([name for name in ("sqlmodel", "pydantic", "sqlalchemy") if name in sys.modules])
 """
     done = subprocess.run(
@@ -503,9 +511,9 @@ def test_artifacts_are_kept_by_content(tmp_path: Path) -> None:
 def test_events_without_rows_count(home: Home) -> None:
     path = write(home, "t1", [], conclude=False)
     with Log.open(path, FixedClock("2026-02-01T00:00:00.000Z")) as log, Store(home) as store:
-        folding = Folding(store, path)
-        folding(log.append(Noted(text="n")))
-        folding(log.append(Called(call="c1", tool="t", effect="reads", input={})))
+        for body in (Noted(text="n"), Called(call="c1", tool="t", effect="reads", input={})):
+            log.append(body)
+            assert fold(store, path).events > 0
     (row,) = Views(home).investigations()
     assert (row["events"], row["updated_at"], row["concluded_at"]) == (6, "2026-02-01T00:00:00.001Z", None)
 
@@ -568,8 +576,8 @@ def test_the_words_of_evidence_are_those_first_recorded_whoever_is_folded_first(
     paths = [write(home, "t1", [finding()], day=2), write(home, "t2", [shorter], day=1)]
     made = []
     for order in (paths, paths[::-1]):
+        home.findings_db.unlink(missing_ok=True)
         with Store(home) as store:
-            store.clear()
             for path in order:
                 fold(store, path)
         made.append(rows(home))
@@ -587,7 +595,7 @@ def test_asking_how_far_a_transcript_is_waits_for_no_writer(home: Home) -> None:
             other.execute("BEGIN IMMEDIATE")
             started = time.monotonic()
             at = store.folded("t1")
-            assert behind(store, home.transcripts) == []
+            assert grown(home) == []
             other.execute("ROLLBACK")
     assert at is not None
     assert at.last_seq == 4

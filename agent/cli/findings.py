@@ -9,6 +9,7 @@ import click
 
 from agent.cli.common import emit, json_option, progress, table, the_home
 from agent.text import safe_block, shorten, squeeze
+from memory.database import StoreError, explained
 from memory.home import Home
 from memory.views import Views
 
@@ -101,17 +102,72 @@ def show(finding: str, as_json: bool) -> None:
             click.echo(f"    {line}")
 
 
+@findings.command()
+@json_option
+def rebuild(as_json: bool) -> int:
+    """Make every row again from the transcripts, and compare the content of each table before and after.
+
+    A damaged database is put aside and kept. Exit 1 if rows were not what the transcripts say, or if a
+    transcript could not be folded whole.
+
+    \b
+    Examples:
+      agent findings rebuild
+      agent findings rebuild --json
+    """
+    home = the_home()
+    progress("making the rows of all transcripts again")
+    from transcripts.catch_up import rebuild_home
+
+    done = rebuild_home(home, progress)
+    for problem in done.problems:
+        progress(f"warning: {problem}")
+    if done.wrong:
+        progress(f"warning: other rows than the transcripts say stood in {', '.join(done.wrong)}")
+    if as_json:
+        emit(
+            {
+                "before": done.before,
+                "after": done.after,
+                "same": done.same,
+                "transcripts": done.transcripts,
+                "events": done.events,
+                "problems": list(done.problems),
+                "aside": str(done.aside) if done.aside else None,
+            }
+        )
+    else:
+        for line in table([_compared(name, done.before, digest) for name, digest in done.after.items()]):
+            click.echo(line)
+        click.echo(f"{done.transcripts} transcripts, {done.events} events")
+    return 1 if done.wrong or done.problems else 0
+
+
+def _compared(name: str, before: dict[str, str] | None, after: str) -> list[str]:
+    was = (before or {}).get(name)
+    return [name, (was or "-")[:12], after[:12], "same" if was == after else "changed" if was else "new"]
+
+
 def _views(home: Home) -> Views:
-    """The views, after whatever transcripts have grown is folded."""
+    """The views, after whatever is new in the transcripts is folded."""
+    from transcripts.standing import standing
+
     views = Views(home)
-    if views.behind():
+    with explained(home.transcripts, "read"):
+        now = standing(views.folded(), home.transcripts)
+    if now.grown or now.other:
         # Only then is the store needed, which takes a second to import.
         from memory.store import Store
-        from transcripts.fold import catch_up
+        from transcripts.catch_up import catch_up
 
-        with Store(home) as store:
-            for problem in catch_up(store, home.transcripts):
-                progress(f"warning: {problem}")
+        try:
+            with Store(home) as store:
+                for problem in catch_up(store, home.transcripts, progress):
+                    progress(f"warning: {problem}")
+        except StoreError as error:
+            # What can be read is still worth reading, and what cannot says so itself.
+            left = len(now.grown) + len(now.other)
+            progress(f"warning: {error}; {left} transcripts are not taken into account")
     return views
 
 

@@ -19,7 +19,7 @@ ERRORS = {
     ("memory.home", "HomeError"): 3,
     ("memory.architecture", "ArchitectureError"): 2,
     ("memory.artifacts", "ArtifactError"): 4,
-    ("memory.migrations", "StoreError"): 2,
+    ("memory.database", "StoreError"): 2,
     ("transcripts.chain", "LogError"): 2,
     ("agent.drivers", "DriverError"): 3,
     ("agent.words", "QuestionError"): 2,

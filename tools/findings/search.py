@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory.migrations import StoreError
+from memory.database import StoreError
 from memory.views import Views
 from memory.vocabulary import Claim, Effect, Finding, FindingStatus
 from tools.base import ToolContext, ToolError, tool
