@@ -205,7 +205,7 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     def write(name: str, say: Callable[[Any], None]) -> None:
         path = home.transcripts / f"{name}.jsonl"
         with Log.create(path, opened(name), SystemClock()) as log, Store(home) as store:
-                for number in range(count):
+            for number in range(count):
                 log.append(body(number))
                 fold(store, path)
         say(count + 1)

@@ -1,8 +1,8 @@
 """From events to rows: the database after a log is a function of that log.
 
-:func:`fold` reads what came after the last folded event, in transactions short enough that other processes can
-write in between; any number of them may fold the same log. :mod:`transcripts.catch_up` does it for all the
-transcripts of a home.
+:func:`fold` reads what came after the last folded event, in transactions short enough that other processes
+can write in between; any number of them may fold the same log. :mod:`transcripts.catch_up` does it for all
+the transcripts of a home.
 """
 
 from __future__ import annotations
