@@ -60,7 +60,7 @@ def fork(
     inherited = ((event.at, _own(event.data, first.investigation, name)) for event in events[1:])
     new = transcript_path(home, name)
     setting.say(f"recording as {name}")
-    Log.create(new, opened, setting.clock, inherited).close()
+    Log.create(new, opened, setting.clock, inherited, setting.redact).close()
     return name, resume(home, new, setting=setting, driver=chosen)
 
 

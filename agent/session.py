@@ -30,6 +30,7 @@ from transcripts.chain import LogError
 from transcripts.events import Concluded, Opened, Resumed
 from transcripts.log import Log, read
 from transcripts.reader import transcript_path
+from transcripts.secrets import JSON, redacted
 
 PROGRAM = f"assay-agent {__version__}"
 FATAL = (LogError, ArtifactError)
@@ -60,6 +61,8 @@ class Setting:
     tools: Mapping[str, Tool[Any, Any]] | None = None
     batches: Mapping[str, Batch] | None = None
     policy: Policy = PERSON
+    redact: Callable[[JSON], JSON] = redacted
+    """What is recorded of a value: without the secrets that the program knows of."""
 
     def executor(self, home: Home, board: Board, artifacts: Artifacts) -> Executor:
         name = board.opened.investigation if board.opened else ""
@@ -67,7 +70,7 @@ class Setting:
             registry() if self.tools is None else self.tools,
             Running(home, self.say, name, board),
             self.policy,
-            capped(artifacts),
+            capped(artifacts, self.redact),
             batches=batch_functions() if self.batches is None else self.batches,
             fatal=FATAL,
         )
@@ -110,7 +113,10 @@ def start(
     )
     path = transcript_path(home, name)
     setting.say(f"recording as {name}")
-    with _working(home, setting) as (interrupts, follower), Log.create(path, opened, setting.clock) as log:
+    with (
+        _working(home, setting) as (interrupts, follower),
+        Log.create(path, opened, setting.clock, redact=setting.redact) as log,
+    ):
         board = board_of(path, Artifacts(home.artifacts))
         return _investigation(home, setting, log, follower, board, chosen, interrupts).run()
 
@@ -124,7 +130,10 @@ def resume(
     decided last, unless another is given. Raises ``LogError`` for a log that is damaged, or has a writer.
     """
     setting = setting or Setting()
-    with _working(home, setting) as (interrupts, follower), Log.open(path, setting.clock) as log:
+    with (
+        _working(home, setting) as (interrupts, follower),
+        Log.open(path, setting.clock, setting.redact) as log,
+    ):
         if log.cut:
             setting.say(f"{path.stem}: its last line was torn; {log.cut} bytes, no whole event, are cut off")
         board = board_of(path, Artifacts(home.artifacts))
@@ -183,10 +192,11 @@ def whole(artifacts: Artifacts, sha256: str) -> Any:
     return json.loads(artifacts.get(sha256))
 
 
-def capped(artifacts: Artifacts) -> Cap:
-    """The one place where outputs are cut; the whole is kept."""
+def capped(artifacts: Artifacts, redact: Callable[[JSON], JSON] = redacted) -> Cap:
+    """The one place where outputs are cut; the whole is kept, without its secrets."""
 
     def apply(document: Any) -> tuple[Any, str | None, int | None]:
+        document = redact(document)
         shown, whole = cap(canonical(document))
         if whole is None:
             return document, None, None

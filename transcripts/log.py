@@ -1,7 +1,8 @@
 """Writing a transcript, and reading it as typed events.
 
 An event is on disk when :meth:`Log.append` returns. A log has one writer: the lock is the kernel's and
-goes with the process. What is written is never changed, except that a torn last line is cut off.
+goes with the process. What is written is never changed, except that a torn last line is cut off; secrets are
+replaced before anything is written (:mod:`transcripts.secrets`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import fcntl
 import os
 import tempfile
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ from transcripts.reader import (
     torn_bytes,
     transcript_path,
 )
+from transcripts.secrets import JSON, redacted
 
 __all__ = [
     "Log",
@@ -45,6 +47,7 @@ __all__ = [
     "Record",
     "body_of",
     "line_of",
+    "lock",
     "read",
     "read_raw",
     "records",
@@ -71,12 +74,22 @@ class _Started:
 class Log:
     """The one writer of a transcript. Make it with :meth:`create` or :meth:`open`; close it."""
 
-    def __init__(self, path: Path, handle: int, clock: Clock, seq: int, head: str, cut: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        handle: int,
+        clock: Clock,
+        seq: int,
+        head: str,
+        cut: int = 0,
+        redact: Callable[[JSON], JSON] = redacted,
+    ) -> None:
         self.path = path
         self.cut = cut
         """Bytes of a torn last line that were cut off when this was opened."""
         self._handle = handle
         self._clock = clock
+        self._redact = redact
         self._state = (seq, head)
         self._started: _Started | None = None
         self._broken: str | None = None
@@ -84,7 +97,12 @@ class Log:
 
     @classmethod
     def create(
-        cls, path: Path, opened: Opened, clock: Clock, inherited: Iterable[tuple[str, Body]] = ()
+        cls,
+        path: Path,
+        opened: Opened,
+        clock: Clock,
+        inherited: Iterable[tuple[str, Body]] = (),
+        redact: Callable[[JSON], JSON] = redacted,
     ) -> Log:
         """Start a log with its first event: the file is there with it, or not at all.
 
@@ -99,7 +117,7 @@ class Log:
         except OSError as error:
             raise LogWriteError(f"cannot create transcript {path}: {error.strerror or error}") from error
         part = Path(name)
-        log = cls(path, handle, clock, 0, GENESIS)
+        log = cls(path, handle, clock, 0, GENESIS, redact=redact)
         try:
             fcntl.fcntl(handle, fcntl.F_SETFL, os.O_APPEND)
             _take(handle, path)
@@ -116,19 +134,15 @@ class Log:
         return log
 
     @classmethod
-    def open(cls, path: Path, clock: Clock) -> Log:
+    def open(cls, path: Path, clock: Clock, redact: Callable[[JSON], JSON] = redacted) -> Log:
         """Go on with a log after its last whole event. A torn line after it is cut off (see ``cut``).
 
         Raises :class:`LogError` if it is no transcript, has another writer, or its last event is damaged;
         the chain before that is :func:`verify`'s.
         """
         tail_raw(path)  # says what is wrong with a file that is no transcript, before it is locked
+        handle = lock(path)
         try:
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        except OSError as error:
-            raise LogWriteError(f"cannot write to transcript {path}: {error.strerror or error}") from error
-        try:
-            _take(handle, path)
             cut = torn_bytes(path)
             if cut:
                 os.ftruncate(handle, os.fstat(handle).st_size - cut)
@@ -139,7 +153,7 @@ class Log:
         except BaseException:
             os.close(handle)
             raise
-        return cls(path, handle, clock, last.seq + 1, last.hash, cut)
+        return cls(path, handle, clock, last.seq + 1, last.hash, cut, redact)
 
     @property
     def next_seq(self) -> int:
@@ -160,7 +174,7 @@ class Log:
         Raises :class:`LogError` if it cannot be written; the log then ends with the event before. After an
         interrupt (Ctrl-C) the event is written whole or not at all, and the log can go on.
         """
-        data = body.model_dump(mode="json")
+        data = self._redact(body.model_dump(mode="json"))
         with self._lock:
             if self._broken is not None:
                 raise LogWriteError(self._broken)
@@ -171,7 +185,13 @@ class Log:
                     f"an event of {len(line)} bytes is too large for {self.path} (at most {LINE_LIMIT}); "
                     "keep the whole as an artifact"
                 )
-            event = Event.model_validate_json(line)
+            try:
+                event = Event.model_validate_json(line)
+            except ValidationError as error:
+                raise LogError(
+                    f"{self.path}: `{body.kind}` cannot be written without a secret that is a word of the "
+                    f"format ({_first(error)}); choose another secret, this one protects nothing"
+                ) from None
             before = os.fstat(self._handle).st_size
             self._started = _Started(before, before + len(line), (seq + 1, digest))
             self._write(line, before)
@@ -287,6 +307,27 @@ def verify(path: Path) -> list[Problem]:
         if len(problems) >= _PROBLEMS:
             break
     return problems
+
+
+def lock(path: Path) -> int:
+    """A handle of the transcript at ``path``, to append with, that holds its lock; closing it gives it up.
+
+    Raises :class:`LogError` if another process has it, or the file cannot be written.
+    """
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                _take(handle, path)
+                # Whoever had it until now may have put another file in the place of this one.
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+        except OSError as error:
+            raise LogWriteError(f"cannot write to transcript {path}: {error.strerror or error}") from error
 
 
 def _take(handle: int, path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from memory.canonical import canonical, sha256_of
 from transcripts.events import Said
+from transcripts.secrets import JSON, redacted
 
 INLINE_LIMIT = 32_000
 """Characters of a message's JSON that stand in the log; a longer one is an artifact."""
@@ -34,17 +35,22 @@ class Messages:
         keep: Callable[[bytes], str],
         whole: Callable[[str], bytes],
         known: Iterable[Said] = (),
+        redact: Callable[[JSON], JSON] = redacted,
     ) -> None:
-        self._record, self._keep, self._whole = record, keep, whole
+        self._record, self._keep, self._whole, self._redact = record, keep, whole, redact
         self._said = {one.id: one for one in known}
 
     def say(self, message: Mapping[str, Any], parent: str | None) -> str:
-        """The id of ``message`` after ``parent`` (None: it comes first); recorded where it is new."""
+        """The id of ``message`` after ``parent`` (None: it comes first); recorded where it is new.
+
+        Secrets are replaced first: the id is over what is kept.
+        """
+        message = self._redact(dict(message))
         name = message_id(message, parent)
         if name not in self._said:
             text = canonical(message)
             if len(text) <= INLINE_LIMIT:
-                said = Said(id=name, parent=parent, message=dict(message))
+                said = Said(id=name, parent=parent, message=message)
             else:
                 said = Said(id=name, parent=parent, artifact=self._keep(text.encode()))
             self._record(said)

@@ -13,6 +13,7 @@ from agent.cli.common import (
     one_source,
     package_options,
     progress,
+    redactor,
     requirements_of,
     scenario_of,
     scenario_option,
@@ -102,5 +103,7 @@ def investigate(
         "local_archs": list(local),
     }
     name = Ids().investigation(SystemClock())
-    concluded = start(home.prepare(), question, options, name=name, setting=Setting(say=progress))
+    concluded = start(
+        home.prepare(), question, options, name=name, setting=Setting(say=progress, redact=redactor())
+    )
     return ended(home, name, concluded, took(), everything=everything, as_json=as_json)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from agent.cli.common import CommandError, emit, json_option, progress, stopwatch, the_home
+from agent.cli.common import CommandError, emit, json_option, progress, redactor, stopwatch, the_home
 from agent.text import safe, squeeze
 from memory.home import Home
 
@@ -157,7 +157,9 @@ def _fork(home: Home, path: Path, driver: str, until: int | None, as_json: bool)
 
     name = Ids().investigation(SystemClock())
     took = stopwatch()
-    _, concluded = fork(home.prepare(), path, driver, until=until, setting=Setting(say=progress), name=name)
+    _, concluded = fork(
+        home.prepare(), path, driver, until=until, setting=Setting(say=progress, redact=redactor()), name=name
+    )
     return ended(home, name, concluded, took(), everything=False, as_json=as_json)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent.cli.common import CommandError, json_option, progress, stopwatch, the_home
+from agent.cli.common import CommandError, json_option, progress, redactor, stopwatch, the_home
 
 
 @click.command()
@@ -38,5 +38,5 @@ def resume(transcript: str | None, last: bool, everything: bool, as_json: bool) 
             f"{path} is not in {home.transcripts}, where investigations go on; "
             "only reading works elsewhere: agent transcripts show, agent replay"
         )
-    concluded = go_on(home, path, setting=Setting(say=progress))
+    concluded = go_on(home, path, setting=Setting(say=progress, redact=redactor()))
     return ended(home, path.stem, concluded, took(), everything=everything, as_json=as_json)

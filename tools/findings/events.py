@@ -25,6 +25,7 @@ from tools.environment.model import Environment
 from tools.environment.store import open_environment
 from transcripts.chain import LogError
 from transcripts.reader import records
+from transcripts.secrets import redacted
 
 _QUIET = {Effect.READS.value, Effect.WRITES_ENVIRONMENT.value}
 """Effects of tools that run nothing of what is investigated."""
@@ -91,6 +92,8 @@ def _check_cited(item: EventEvidence, log: _Log) -> None:
     found = hashlib.sha256(item.excerpt.encode("utf-8", "surrogatepass")).hexdigest()
     if found != item.sha256:
         raise ToolError(f"the excerpt of {what} hashes to {found}, not to {item.sha256}")
+    if redacted(item.excerpt) != item.excerpt:
+        raise ToolError(f"the excerpt of {what} looks like a secret; cite the words around it")
     if sum(character.isalnum() for character in item.excerpt) < _TRIVIAL:
         raise ToolError(f"the excerpt of {what} says nothing; cite the words that matter")
     if item.event not in log.data:

@@ -1,0 +1,242 @@
+"""No secret reaches a log: what looks like one, in JSON values, is replaced by ``[redacted:KIND]``.
+
+:func:`redacted` knows the formats of :mod:`transcripts.credentials`; a :class:`Redactor` also knows exact
+strings, e.g. the keys in the program's own environment. Redacting twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from memory.canonical import finding_id
+from transcripts.credentials import MARKER, RULES, SECRET_NAME, SECRET_OPTION, SHORTEST, Rule, named
+
+JSON: TypeAlias = Any
+"""What JSON holds: dicts with text as keys, lists, text, numbers, true, false, null."""
+
+LEAST = 4
+"""Characters of the shortest exact secret: a shorter one stands everywhere."""
+
+_MARKS = tuple(dict.fromkeys(mark for rule in RULES for mark in rule.marks))
+_NESTED = (dict, list, tuple)
+_MEMORY = 4096
+"""Strings that are known to hold nothing: most of what an event says was said before."""
+_SECRET_VARIABLE = re.compile(
+    r"(?:^|_)(?:[A-Z]*KEY(?:_ID)?|[A-Z]*TOKEN|[A-Z]*SECRET|PASS|PASSW(?:OR)?D|PASSPHRASE|CREDENTIALS?)$"
+)
+_WORD = re.compile(r"[a-z]+|[\d.]+")
+
+
+class Redactor:
+    """Replaces what looks like a secret, and the strings ``exact`` wherever they stand.
+
+    ``found`` is told of each secret that a rule finds. Raises ``ValueError`` for an exact secret that is
+    shorter than 4 characters: it would stand everywhere.
+    """
+
+    def __init__(self, exact: Iterable[str] = (), *, found: Callable[[str], None] = lambda _: None) -> None:
+        spellings = sorted(
+            {one for secret in exact for one in _spellings(secret)}, key=lambda s: (-len(s), s)
+        )
+        if spellings and len(spellings[-1]) < LEAST:
+            raise ValueError(f"a secret of less than {LEAST} characters would be found everywhere")
+        self._exact = tuple(spellings)
+        self._pattern = re.compile("|".join([f"({MARKER.pattern})", *map(re.escape, spellings)]))
+        self._found = found
+        self._shortest = min([SHORTEST, *map(len, spellings)])
+        self._clean: set[str] = set()
+
+    def __call__(self, value: JSON) -> JSON:
+        """``value`` without secrets: the same object where there are none, else a new one.
+
+        Hashes in it that are over its own words follow: the sha256 of an excerpt, the id of a finding.
+        """
+        return value if self._is_clean(value) else self._replaced(value)
+
+    def _is_clean(self, value: JSON) -> bool:
+        """Whether nothing in ``value`` can be a secret. Quick, and in doubt no."""
+        clean, shortest = self._clean, self._shortest
+        todo = [value]
+        for item in todo:  # grows while it is gone through
+            if isinstance(item, dict):
+                # Names of any length can say that their value is a secret, options too.
+                if not clean.issuperset(item) and not all(key in clean or self._note(key) for key in item):
+                    return False
+                parts: Iterable[JSON] = item.values()
+            else:
+                parts = item if isinstance(item, list | tuple) else (item,)
+            for part in parts:
+                if isinstance(part, str):
+                    if part in clean or (len(part) < shortest and not part.startswith("-")):
+                        continue
+                    if not self._note(part):
+                        return False
+                elif part and type(part) in _NESTED:
+                    todo.append(part)
+        return True
+
+    def _note(self, text: str) -> bool:
+        """Whether ``text`` holds nothing, remembered where it does not."""
+        if self._marked(text) and (_names_one(text) or self._text(text) is not text):
+            return False
+        if len(text) <= 1000:
+            if len(self._clean) >= _MEMORY:
+                self._clean.clear()
+            self._clean.add(text)
+        return True
+
+    def _marked(self, text: str) -> bool:
+        lower = text.lower()
+        for mark in _MARKS:  # a third of the time of any()
+            if mark in lower:
+                return True
+        return any(exact in text for exact in self._exact)
+
+    def _replaced(self, value: JSON) -> JSON:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, dict):
+            return self._dict(value)
+        if isinstance(value, list | tuple):
+            befores = (None, *value)
+            items = [self._item(item, before) for item, before in zip(value, befores, strict=False)]
+            same = all(new is old for new, old in zip(items, value, strict=True))
+            return value if same else items
+        return value
+
+    def _dict(self, value: dict[str, JSON]) -> JSON:
+        replaced: dict[str, JSON] = {}
+        same = True
+        for key, item in value.items():
+            name, new = self._text(key), self._replaced(item)
+            while name in replaced:
+                name += "'"
+            if new is item and isinstance(item, str):
+                new = self._field(key, item)
+            same = same and name == key and new is item
+            replaced[name] = new
+        return value if same else _true_again(value, replaced)
+
+    def _field(self, key: str, value: str) -> str:
+        """The value of a field, which the field's name may tell to be a secret."""
+        if SECRET_NAME.fullmatch(key) and named(key, value):
+            return self._mark(value)
+        if key.lower().endswith("authorization"):
+            return self._text(f"{key}: {value}")[len(key) + 2 :]
+        return value
+
+    def _item(self, item: JSON, before: JSON) -> JSON:
+        """An item of a list, which may be the value of the option ``before`` it."""
+        new = self._replaced(item)
+        if new is item and isinstance(item, str) and isinstance(before, str):
+            line = f"{before} {item}"  # as it would be seen there
+            if SECRET_OPTION.fullmatch(before) and self._text(line) != line:
+                return self._mark(item)
+        return new
+
+    def _mark(self, secret: str) -> str:
+        self._found(secret)
+        return "[redacted:secret]"
+
+    def _text(self, text: str) -> str:
+        """``text`` without secrets; the same object where it has none."""
+        if len(text) < self._shortest:
+            return text
+        # What is left after one secret may be another. Each round leaves less that is no marker.
+        while (new := self._once(text)) != text:
+            text = new
+        return text
+
+    def _once(self, text: str) -> str:
+        if any(exact in text for exact in self._exact):
+            text = self._pattern.sub(lambda match: match[1] or "[redacted:known]", text)
+        lower = text.lower()
+        for rule in RULES:
+            if rule.may_match(lower):
+                text = rule.pattern.sub(partial(self._by_rule, rule), text)
+        return text
+
+    def _by_rule(self, rule: Rule, match: re.Match[str]) -> str:
+        if not rule.holds(match):
+            return match[0]
+        self._found(match["s"])
+        start, end = match.start("s") - match.start(), match.end("s") - match.start()
+        return f"{match[0][:start]}[redacted:{rule.kind}]{match[0][end:]}"
+
+
+_RULES_ALONE = Redactor()
+
+
+def redacted(value: JSON) -> JSON:
+    """``value`` without what looks like a secret: the same object where there is nothing."""
+    return _RULES_ALONE(value)
+
+
+def environment_secrets(environ: Mapping[str, str]) -> list[str]:
+    """The values of environment variables whose names say that they are keys, tokens, secrets or passwords.
+
+    One that is a word or a number is none, unless it is a password: it would be found everywhere.
+    """
+    found = set()
+    for name, value in environ.items():
+        if len(value) < 8 or not _SECRET_VARIABLE.search(name.upper()):
+            continue
+        if "PASS" in name.upper() or not (_WORD.fullmatch(value) or value.startswith(("/", "~/"))):
+            found.add(value)
+    return sorted(found)
+
+
+def shows(text: str, whole: str) -> bool:
+    """Whether ``text`` is ``whole``, with or without its secrets."""
+    if text == whole:
+        return True
+    first, *rest = MARKER.split(text)
+    if not rest or not whole.startswith(first):
+        return False
+    at = len(first)
+    for part in rest[:-1]:
+        found = whole.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(whole) - at >= len(rest[-1]) and whole.endswith(rest[-1])
+
+
+def _names_one(text: str) -> bool:
+    """Whether a field or an option of this name has a secret as its value."""
+    known = SECRET_NAME.fullmatch(text) or SECRET_OPTION.fullmatch(text)
+    return bool(known) or text.lower().endswith("authorization")
+
+
+def _spellings(secret: str) -> set[str]:
+    """A secret as it stands in text, in JSON within text, and in a URL."""
+    return {
+        secret,
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        json.dumps(secret)[1:-1],
+        quote(secret, safe=""),
+    }
+
+
+def _true_again(old: dict[str, JSON], new: dict[str, JSON]) -> dict[str, JSON]:
+    """``new`` with the hashes that ``old`` had over its own words: of an excerpt, of a finding's claim."""
+    excerpt, claim = old.get("excerpt"), old.get("claim")
+    if (
+        isinstance(excerpt, str)
+        and isinstance(new.get("excerpt"), str)
+        and old.get("sha256") == _hash(excerpt)
+    ):
+        new["sha256"] = _hash(new["excerpt"])
+    if isinstance(claim, dict) and isinstance(new.get("claim"), dict) and old.get("id") == finding_id(claim):
+        new["id"] = finding_id(new["claim"])
+    return new
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
