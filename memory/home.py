@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 
 class HomeError(Exception):
     """The home cannot be used. The message says what to do next."""
@@ -22,6 +20,8 @@ class Home:
         """Where ``ASSAY_HOME`` says, else the platform's folder. Raises :class:`HomeError`."""
         named = os.environ.get("ASSAY_HOME")
         if not named:
+            import platformdirs  # not quick to import, and seldom needed where the home is named
+
             return cls(Path(platformdirs.user_data_dir("assay")))
         try:
             return cls(Path(named).expanduser().absolute())

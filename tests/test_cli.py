@@ -3,50 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import pytest
+from program import ROOT, agent, one_line, python
 from tiny_engine import write_engine
 
+from agent.cli.lazy import LazyGroup
 from agent.cli.main import COMMANDS, cli
-
-ROOT = Path(__file__).parents[1]
-Finished = subprocess.CompletedProcess[str]
-
-
-def agent(*args: str, home: Path | None = None, **variables: str) -> Finished:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    if home is not None:
-        environment["ASSAY_HOME"] = str(home)
-    return subprocess.run(
-        [sys.executable, "-m", "agent.cli.main", *args],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-
-
-def one_line(finished: Finished, code: int, *words: str) -> None:
-    """The error is the last line of stderr, nothing but progress is before it, nothing is on stdout."""
-    assert finished.returncode == code, finished.stderr
-    assert finished.stdout == ""
-    *before, last = finished.stderr.splitlines()
-    assert all(line.startswith("· ") for line in before), finished.stderr
-    assert last.startswith("agent: ")
-    assert "Traceback" not in finished.stderr
-    for word in words:
-        assert word in last
 
 
 def commands() -> list[tuple[str, ...]]:
@@ -134,14 +103,8 @@ def test_the_example_of_a_tool_is_one(engine: Path) -> None:
         f"found = count_files.run(CountInput(environment={str(engine)!r}), Context(Home.default()))\n"
         "print(count_files.name, count_files.description, found.files)\n"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-    )
+    finished = python(program)
+    assert finished.returncode == 0, finished.stderr
     assert finished.stdout == "count_files Count the files of an environment. 8\n"
 
 
@@ -156,37 +119,13 @@ def test_the_readme_shows_one_screen() -> None:
 
 
 def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
-    finished = agent("--help")
-    assert finished.returncode == 0
-    for name, (_, line) in COMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(line)}$", finished.stdout, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("args", "heavy"),
-    [
-        (["--help"], {"pydantic", "sqlmodel", "sqlalchemy", "rich", "platformdirs"}),
-        (["findings", "list"], {"pydantic", "sqlmodel", "sqlalchemy", "rich"}),
-        (["transcripts", "list"], {"pydantic", "sqlmodel", "sqlalchemy", "rich"}),
-        (["investigate", "--help"], {"pydantic", "sqlmodel", "sqlalchemy", "rich"}),
-    ],
-)
-def test_fast_commands_import_nothing_heavy(args: list[str], heavy: set[str]) -> None:
-    program = (
-        "import sys; from agent.cli.main import run; code = run(sys.argv[1:]);"
-        "print(code, *sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
-    )
-    finished = subprocess.run(
-        [sys.executable, "-c", program, *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-    )
-    code, *modules = finished.stderr.split()
-    assert code == "0"
-    assert not heavy & set(modules)
+    for group in ("", "transcripts", "environment"):
+        finished = agent(*group.split(), "--help")
+        assert finished.returncode == 0
+        inner = cli.get_command(click.Context(cli), group) if group else cli
+        assert isinstance(inner, LazyGroup)
+        for name, (_, line) in inner.lazy.items():
+            assert re.search(rf"^  {name} +{re.escape(line)}$", finished.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -353,14 +292,7 @@ def test_ctrl_c_is_130_without_a_traceback(tmp_path: Path) -> None:
         "checks.checks = lambda home: os.kill(os.getpid(), signal.SIGINT);"
         "main.main(['doctor'])"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    finished = python(program)
     assert finished.returncode == 128 + signal.SIGINT
     assert finished.stderr.splitlines()[-1] == "agent: interrupted"
     assert "Traceback" not in finished.stderr
@@ -373,14 +305,7 @@ def test_a_bug_is_one_line_and_shows_itself_when_asked(tmp_path: Path) -> None:
         "main.main(['doctor'])"
     )
     for debug, traceback in (("", False), ("1", True)):
-        finished = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "ASSAY_DEBUG": debug},
-            check=False,
-        )
+        finished = python(program, ASSAY_DEBUG=debug)
         assert ("Traceback" in finished.stderr) is traceback
         assert "ZeroDivisionError" in finished.stderr
         if not traceback:

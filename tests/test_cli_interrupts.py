@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program import ROOT, START, python, started
 from tiny_engine import FAKE_TRACE, fake_trace_many, write_engine
 
 from agent.board import Board
@@ -26,8 +26,6 @@ from memory.store import Store
 from tools.registry import registry
 from transcripts.events import Concluded, Event, Noted, Opened
 from transcripts.log import Log, read, verify
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_what_is_held_is_finished_first() -> None:
@@ -93,14 +91,8 @@ def test_a_forked_child_ends_without_a_word() -> None:
         "    child = fork.Process(target=lambda: (os.kill(os.getpid(), signal.SIGINT), print('went on')))\n"
         "    child.start(); child.join(); print(child.exitcode)\n"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-    )
+    finished = python(program)
+    assert finished.returncode == 0, finished.stderr
     assert (finished.stdout.split(), finished.stderr) == (["130"], "")
 
 
@@ -195,15 +187,7 @@ def test_a_program_that_is_asked_to_stop_concludes_and_is_130(tmp_path: Path, nu
         f"main.main(['investigate', 'qwen3.5 nvfp4 on sm120', '-e', {str(engine)!r}])\n"
     )
     home = tmp_path / "home"
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ASSAY_HOME": str(home)},
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    finished = python(program, home=home)
     assert finished.returncode == 130, finished.stderr
     assert finished.stdout == ""
     said = finished.stderr.splitlines()[-1]
@@ -213,3 +197,21 @@ def test_a_program_that_is_asked_to_stop_concludes_and_is_130(tmp_path: Path, nu
     assert (last["data"]["kind"], last["data"]["exit_reason"]) == ("concluded", "interrupted")
     statuses = [json.loads(line)["data"].get("status") for line in path.read_bytes().splitlines()]
     assert statuses.count("interrupted") == 1
+
+
+INTERRUPTED_HERE = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise SystemExit(7)\n"
+"""Stands in the way of a module that the program needs: Ctrl-C comes while it is imported."""
+
+
+def test_ctrl_c_while_the_program_is_being_imported_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(INTERRUPTED_HERE)
+    finished = started(START, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    assert (finished.returncode, finished.stdout, finished.stderr) == (130, "", "agent: interrupted\n")
+
+
+def test_who_was_told_to_ignore_ctrl_c_goes_on(tmp_path: Path) -> None:
+    """A job that a script has put in the background is not ended by Ctrl-C to the script."""
+    (tmp_path / "click.py").write_text(INTERRUPTED_HERE)
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    finished = started(["bash", "-c", f"trap '' INT; exec {shlex.join(START)}"], PYTHONPATH=paths)
+    assert (finished.returncode, finished.stderr) == (7, "")

@@ -5,27 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from program import START, python, shell, variables
 from tiny_engine import write_engine
-
-ROOT = Path(__file__).parents[1]
-Finished = subprocess.CompletedProcess[str]
-
-
-def shell(command: str, home: Path, **variables: str) -> Finished:
-    """A command line of a shell, in which ``agent`` is the program."""
-    return subprocess.run(
-        ["bash", "-c", f'agent() {{ "{sys.executable}" -m agent.cli.main "$@"; }}; {command}'],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ASSAY_HOME": str(home), **variables},
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +62,10 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     os.close(read)
     try:
         finished = subprocess.run(
-            [sys.executable, "-m", "agent.cli.main", "--help"],
+            [*START, "--help"],
             stdout=write,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=variables(),
             timeout=60,
             check=False,
         )
@@ -112,15 +96,7 @@ def test_a_full_disk_ends_in_one_line(tmp_path: Path, engine: Path) -> None:
         "session.registry = lambda: tools\n"
         f"main.main(['investigate', 'qwen3.5 nvfp4 on sm120', '-e', {str(engine)!r}])\n"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ASSAY_HOME": str(home)},
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    finished = python(program, home=home)
     assert finished.returncode == 4, finished.stderr
     assert "Traceback" not in finished.stderr
     assert finished.stderr.splitlines()[-1].startswith("agent: cannot write to ")

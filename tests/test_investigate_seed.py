@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Wheels
-
-ROOT = Path(__file__).parents[1]
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "agent.cli.main", *args],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+from program import ROOT, agent
 
 
 @pytest.mark.network
 def test_the_seed_question_is_answered_from_the_real_sources(wheels: Wheels) -> None:
     environment = wheels("sglang==0.5.9", "flashinfer-python==0.6.5")
-    finished = run("investigate", "qwen3.5 nvfp4 on sm120", "-e", environment.path, "--json")
+    finished = agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", environment.path, "--json")
     assert finished.returncode == 0, finished.stderr
     answer = json.loads(finished.stdout)
     rows: dict[tuple[str, str], Any] = {(row["component"], row["backend"]): row for row in answer["backends"]}
@@ -54,11 +37,11 @@ def test_the_seed_question_is_answered_from_the_real_sources(wheels: Wheels) -> 
     assert "--fp4-gemm-backend flashinfer_cutlass" in found["command"]
 
     # Each finding was checked against the wheel on its way in; each refused row has become one.
-    known = json.loads(run("findings", "list", "--arch", "sm120", "--json").stdout)["findings"]
+    known = json.loads(agent("findings", "list", "--arch", "sm120", "--json").stdout)["findings"]
     blocked = {key for key, row in rows.items() if row["verdict"] == "blocked"}
     assert blocked <= {(one["component"], one["backend"]) for one in known}
 
-    screen = run("report", "--last").stdout.splitlines()
+    screen = agent("report", "--last").stdout.splitlines()
     assert len(screen) < 24
     assert max(len(line) for line in screen) <= 80
     text = "\n".join(screen)

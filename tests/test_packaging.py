@@ -53,7 +53,7 @@ def test_the_wheel_holds_all_and_runs_from_a_folder_with_the_same_names(tmp_path
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "PYTHONSAFEPATH": "1"}
     for command, says in (
         (["-c", USE_ALL_DATA, str(tmp_path / "site")], "sm120 create_environment"),
-        (["-m", "agent.cli.main", "--help"], "investigate"),
+        (["-m", "agent", "--help"], "investigate"),
     ):
         done = subprocess.run(
             [sys.executable, *command],

@@ -5,10 +5,17 @@ from __future__ import annotations
 import click
 
 from agent.cli.common import emit, json_option, progress, requirements_of, table, the_home
+from agent.cli.lazy import LazyGroup
 from agent.text import squeeze
 
+COMMANDS = {
+    "create": ("agent.cli.environment:create", "Fetch packages and unpack them for reading."),
+    "list": ("agent.cli.environment:list_", "Environments that exist here."),
+    "show": ("agent.cli.environment:show", "Packages, versions, where the files are."),
+}
 
-@click.group(no_args_is_help=False)
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, no_args_is_help=False)
 def environment() -> None:
     """The packages that are investigated.
 
@@ -19,7 +26,7 @@ def environment() -> None:
     """
 
 
-@environment.command()
+@click.command()
 @click.argument("positional", nargs=-1, metavar="[P==V]...")
 @click.option("-p", "--package", "packages", metavar="P==V", multiple=True, help="A package; repeatable.")
 @click.option("--arch", metavar="ARCH", help="Decides the CPU platform of the wheels.")
@@ -62,7 +69,7 @@ def create(
         click.echo(made.name)
 
 
-@environment.command("list")
+@click.command("list")
 @json_option
 def list_(as_json: bool) -> None:
     """Environments that exist here.
@@ -84,7 +91,7 @@ def list_(as_json: bool) -> None:
         click.echo(line)
 
 
-@environment.command()
+@click.command()
 @click.argument("name")
 @json_option
 def show(name: str, as_json: bool) -> None:

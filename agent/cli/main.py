@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 
 import click
 
+from agent.cli.lazy import LazyGroup
 from agent.interrupts import Interrupts
 
 ERRORS = {
@@ -29,32 +29,6 @@ ERRORS = {
 An error's own ``exit_code`` or ``missing`` comes first."""
 
 INTERRUPTED = 130
-
-
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called, not when they are listed.
-
-    ``lazy``: name → ``module:attribute`` and the line that stands in the list of commands.
-    """
-
-    def __init__(self, *args: object, lazy: dict[str, tuple[str, str]], **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self.lazy = lazy
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.lazy)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lazy:
-            return None
-        module, _, attribute = self.lazy[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
 
 
 COMMANDS = {

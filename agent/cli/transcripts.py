@@ -12,12 +12,18 @@ from typing import Any
 import click
 
 from agent.cli.common import CommandError, emit, json_option, page, say, table, the_home
+from agent.cli.lazy import LazyGroup
 from agent.event_line import event_line
 from agent.text import shorten
 from memory.home import Home
 
+COMMANDS = {
+    "list": ("agent.cli.transcripts:list_", "Transcripts, newest first."),
+    "show": ("agent.cli.transcripts:show", "The events of a transcript, one line each."),
+}
 
-@click.group(no_args_is_help=False)
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, no_args_is_help=False)
 def transcripts() -> None:
     """Read what was done.
 
@@ -28,7 +34,7 @@ def transcripts() -> None:
     """
 
 
-@transcripts.command("list")
+@click.command("list")
 @json_option
 def list_(as_json: bool) -> None:
     """Transcripts, newest first.
@@ -47,7 +53,7 @@ def list_(as_json: bool) -> None:
     say(table([[row["id"], row["ended"], shorten(row["question"], 60)] for row in rows]))
 
 
-@transcripts.command()
+@click.command()
 @click.argument("transcript", required=False)
 @click.option("--last", is_flag=True, help="The newest transcript.")
 @click.option("--from", "start", type=click.IntRange(0), default=0, help="First event to show.")
