@@ -42,10 +42,11 @@ class DivergedError(Exception):
         self.chosen = chosen
 
     def diff(self) -> list[str]:
-        """The difference line by line, as ``diff -u`` writes it; at most 60 lines."""
-        lines = difflib.unified_diff(
-            _pretty(self.recorded), _pretty(self.chosen), "recorded", "chosen", n=2, lineterm=""
-        )
+        """The difference line by line, as ``diff -u`` writes it; at most 60 lines. Of two events of different
+        kinds only what is short."""
+        alike = self.chosen is not None and self.recorded.kind == self.chosen.kind
+        sides = (_pretty(self.recorded, alike), _pretty(self.chosen, alike))
+        lines = difflib.unified_diff(*sides, "recorded", "chosen", n=2, lineterm="")
         shown = list(islice(lines, _DIFF_LINES + 1))
         return [*shown[:_DIFF_LINES], "…"] if len(shown) > _DIFF_LINES else shown
 
@@ -221,6 +222,11 @@ def _named(body: Body | None) -> str:
     return " ".join(str(value) for name in names if (value := getattr(body, name, None)))
 
 
-def _pretty(body: Body | None) -> list[str]:
+def _pretty(body: Body | None, everything: bool) -> list[str]:
     document = {} if body is None else body.model_dump(mode="json")
-    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).splitlines()
+    shown = {
+        key: value
+        for key, value in sorted(document.items(), key=lambda item: (item[0] != "kind", item[0]))
+        if everything or not isinstance(value, dict | list)
+    }
+    return json.dumps(shown, indent=1, ensure_ascii=False).splitlines()
