@@ -168,7 +168,7 @@ def test_a_finding_that_no_result_says_is_caught_by_the_log_alone(done: Path, ho
         (number, lambda data: data["finding"]["claim"].update(backend="other")),
         (number, lambda data: data["finding"].update(event=3)),
         (returned, lambda data: data["output"]["claim"].update(arch="sm90")),
-        (number, lambda data: data["finding"]["claim"]["source_evidence"][0].update(text="def pick():\n    pass")),
+        (number, lambda data: data["finding"]["claim"]["source_evidence"][0].update(text="a():\n    pass")),
         (returned, lambda data: data.update(call="c999")),
         (returned, lambda data: data.update(status="interrupted")),
     ]:  # fmt: skip
