@@ -8,6 +8,7 @@ import pytest
 from viability_fixtures.support import METHOD, Engine
 
 from memory.vocabulary import Because, Verdict
+from tools.viability.trace import Trace, trace_many
 
 LINEAR = "sglang/srt/layers/linear.py"
 ROUTER = """\
@@ -49,6 +50,152 @@ def build():
 """
 
 
+SERVER_ARGS = "sglang/srt/server_args.py"
+SEAMS = "sglang/srt/layers/seams.py"
+REGISTRY = """\
+import torch
+
+from sglang.srt.platform import get_device_capability
+
+from sglang.srt.model_config import WeaveKind
+
+SEAMS = {}
+
+
+def register_seam(name):
+    def decorator(function):
+        SEAMS[name] = function
+        return function
+
+    return decorator
+
+
+class Seam:
+    def forward(self, q, k, v, batch):
+        if batch.is_decode():
+            return self.forward_decode(q, k, v, batch)
+        return self.forward_extend(q, k, v, batch)
+
+
+class Fold(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, limit):
+        if get_device_capability()[0] > limit:
+            raise ValueError("too new for a fold")
+        return torch.matmul(q, q)
+
+
+class Flat(Seam):
+    def __init__(self, runner):
+        self.folded = runner.model_config.weave_kind == WeaveKind.FOLDED
+
+    def forward_decode(self, q: torch.Tensor, k, v, batch):
+        assert not self.folded
+        return Fold.apply(q, 11)
+
+    forward_extend = forward_decode
+
+
+class Folded(Seam):
+    def __init__(self, runner):
+        pass
+
+    def forward_decode(self, q: torch.Tensor, k, v, batch, rope: torch.Tensor | None = None):
+        assert rope is not None, "needs rope"
+        return torch.matmul(q, rope)
+
+    forward_extend = forward_decode
+
+
+@register_seam("plain")
+def create_plain(runner):
+    return Flat(runner)
+
+
+@register_seam("folded")
+def create_folded(runner):
+    if not runner.is_folded:
+        raise ValueError("folded is for folded models")
+    return Folded(runner)
+
+
+@register_seam("far")
+def create_far(runner):
+    from sglang.srt.layers.far import Far
+
+    return Far(runner)
+
+
+@register_seam("slow")
+def create_slow(runner):
+    from sglang.srt.layers.slow import Slow
+
+    return Slow(runner)
+"""
+FAR = """\
+import torch
+
+from sglang.srt.layers.seams import Seam
+
+try:
+    from torch_npu import stitch
+except ImportError:
+    print("install torch_npu")
+
+
+class Far(Seam):
+    def __init__(self, runner):
+        pass
+
+    def forward_decode(self, q: torch.Tensor, k, v, batch):
+        return torch.matmul(q, q) if batch.small else stitch(q)
+
+    forward_extend = forward_decode
+"""
+SLOW = """\
+import torch
+
+from sglang.srt.layers.seams import Seam
+
+
+class Slow(Seam):
+    def __init__(self, runner):
+        self.run = torch.ops.kernels.stitch_cpu
+
+    def forward_decode(self, q: torch.Tensor, k, v, batch):
+        return self.run(q)
+
+    forward_extend = forward_decode
+"""
+MODEL_CONFIG = """\
+from enum import IntEnum, auto
+
+
+class WeaveKind(IntEnum):
+    FOLDED = auto()
+    FLAT = auto()
+
+
+class ModelConfig:
+    def __init__(self, hf_config):
+        self.hf_config = hf_config
+        self._settle()
+
+    def _settle(self):
+        if "FoldForCausalLM" in self.hf_config.architectures:
+            self.weave_kind = WeaveKind.FOLDED
+            self.rank = self.hf_config.rank
+        else:
+            self.weave_kind = WeaveKind.FLAT
+
+
+class Runner:
+    def __init__(self, model_config):
+        self.model_config = model_config
+        self.is_folded = self.model_config.weave_kind == WeaveKind.FOLDED
+"""
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     return Engine.copy(tmp_path)
@@ -72,3 +219,72 @@ def test_a_layer_is_given_what_the_module_in_front_of_it_makes(engine: Engine) -
         assert (row.verdict, row.because) == (Verdict.BLOCKED, Because.OPTION), arch
         assert row.evidence[0].line == engine.line(METHOD, "x = x.ids")
         assert engine.trace("amber", arch).row.verdict is Verdict.NO_STATIC_OBSTACLE
+
+
+# -- options whose values are names in a table ----------------------------------------------------
+
+
+@pytest.fixture
+def seams(engine: Engine) -> Engine:
+    """The small engine with a second option, whose values are registered by decorators."""
+    engine.edit(
+        SERVER_ARGS,
+        "WEAVE_BACKEND_CHOICES = [",
+        'SEAM_BACKEND_CHOICES = ["plain", "folded", "far", "slow"]\n\nWEAVE_BACKEND_CHOICES = [',
+    )
+    engine.edit(
+        SERVER_ARGS,
+        "    weave_block: int = 64\n",
+        "    weave_block: int = 64\n    seam_backend: str | None = None\n",
+    )
+    engine.edit(
+        SERVER_ARGS,
+        '        parser.add_argument("--weave-block"',
+        '        parser.add_argument("--seam-backend", type=str, choices=SEAM_BACKEND_CHOICES)\n'
+        '        parser.add_argument("--weave-block"',
+    )
+    engine.add(SEAMS, REGISTRY)
+    engine.add("sglang/srt/layers/far.py", FAR)
+    engine.add("sglang/srt/layers/slow.py", SLOW)
+    engine.add("sglang/srt/model_config.py", MODEL_CONFIG)
+    return engine
+
+
+def seam(engine: Engine, backend: str, arch: str, **scenario: str) -> Trace:
+    cell = engine.asking(backend, arch).model_copy(update={"component": "seam", "scenario": scenario})
+    return trace_many(engine.context, [cell])[0]
+
+
+def test_a_backend_for_one_kind_of_model_is_judged_for_that_kind(seams: Engine) -> None:
+    trace = seam(seams, "folded", "sm120")
+    assert trace.row.verdict is Verdict.NO_STATIC_OBSTACLE, trace
+    assert trace.scenario["weave_kind"] == "FOLDED"
+    flat = seam(seams, "plain", "sm100")
+    assert flat.row.verdict is Verdict.NO_STATIC_OBSTACLE
+    assert flat.scenario["weave_kind"] == "FLAT"
+
+
+def test_a_backend_for_another_kind_of_model_is_not_applicable(seams: Engine) -> None:
+    row = seam(seams, "folded", "sm120", weave_kind="FLAT").row
+    assert (row.verdict, row.because) == (Verdict.NOT_APPLICABLE, Because.MODEL)
+    assert row.evidence[0].file == SEAMS
+
+
+def test_what_an_autograd_function_refuses_is_refused(seams: Engine) -> None:
+    row = seam(seams, "plain", "sm120").row
+    assert (row.verdict, row.because) == (Verdict.BLOCKED, Because.ARCHITECTURE)
+
+
+def test_a_way_that_ends_for_no_reason_of_the_scenario_is_not_a_pass(seams: Engine) -> None:
+    """An argument that the caller gives and that is not known here: its absence refuses nobody."""
+    seams.edit(SEAMS, "rope: torch.Tensor | None = None):", "rope: torch.Tensor | None = None, tape=None):")
+    seams.edit(SEAMS, 'assert rope is not None, "needs rope"', "assert tape is not None")
+    assert seam(seams, "folded", "sm120").row.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("backend", ["far", "slow"])
+def test_a_backend_that_needs_what_only_other_hardware_has(seams: Engine, backend: str) -> None:
+    """A package for other hardware that its module imports, or a kernel that is built for the CPU."""
+    row = seam(seams, backend, "sm100").row
+    assert (row.verdict, row.because) == (Verdict.NOT_APPLICABLE, Because.VENDOR)
+    assert row.evidence

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from memory.vocabulary import Verdict
+from memory.vocabulary import Because, Verdict
 from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
@@ -29,7 +30,8 @@ STACK_BYTES = 512 * 1024 * 1024
 
 
 Result = TypeVar("Result")
-
+Frozen = tuple[tuple[str, str], ...]
+"""A scenario as a key."""
 
 CONTRASTS = ((10, 0), (12, 0), (9, 0), (8, 9), (10, 3), (12, 1), (8, 0))
 """Architectures that a refusal is contrasted with: one of each kind that engines tell apart."""
@@ -47,6 +49,8 @@ class Analysis:
         self.discovery = Discovery(self.world, self.profile, self.options)
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._layers: dict[tuple[str, str | None], Layer | None] = {}
+        self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
+        """Kinds of models that the runs of an option's value looked at."""
 
     def prepare(self) -> None:
         """Find now what every cell needs, so that forked workers share it."""
@@ -74,7 +78,29 @@ class Analysis:
         return next((name for name in names if name in known), names[0] if names and not known else None)
 
     def judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
-        """The verdict of one cell; what cannot be followed is unknown, with the reason."""
+        """The verdict of one cell; what cannot be followed is unknown, with the reason.
+
+        Where the way depends on the kind of model and the scenario does not tell it, the cell is judged for
+        the kind that the backend needs.
+        """
+        option = self.option(cell.component)
+        field = option.field if option is not None else ""
+        judged: list[Judgement] = []
+        kinds = [kind for kind in self.discovery.kinds if kind.attribute not in scenario]
+        for members in itertools.product(*(kind.members for kind in kinds)):
+            under = {
+                **scenario,
+                **{kind.attribute: member for kind, member in zip(kinds, members, strict=True)},
+            }
+            found = self._judge(cell, under)
+            asked = self._asked.get((field, cell.backend, cell.arch, _frozen(under)), set())
+            found.kind = {name: under[name] for name in sorted(asked)}
+            judged.append(found)
+            if not asked - set(scenario):
+                break
+        return min(judged, key=_preference)
+
+    def _judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
         option = self.option(cell.component)
         if option is None:
             return unknown(cell, f"{self.engine} declares no option for {cell.component}")
@@ -160,21 +186,46 @@ class Analysis:
         scenario: Mapping[str, str],
         run: Callable[[Discovery, Facts], Run],
     ) -> Run:
-        key = (way, option.field, backend, arch, tuple(sorted(scenario.items())))
+        key = (way, option.field, backend, arch, _frozen(scenario))
         if key not in self._runs:
-            self._runs[key] = run(self.discovery, self._facts(option, backend, arch, scenario))
+            facts = self._facts(option, backend, arch, scenario)
+            self._runs[key] = run(self.discovery, facts)
+            self._asked.setdefault((option.field, backend, arch, _frozen(scenario)), set()).update(
+                facts.asked
+            )
         return self._runs[key]
 
     def _facts(
         self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
     ) -> Facts:
         facts = Facts(self.world, self.profile, self.discovery.option_table, arch, option.field, backend)
+        facts.tell(
+            {
+                kind.attribute: (kind, scenario[kind.attribute])
+                for kind in self.discovery.kinds
+                if kind.attribute in scenario
+            }
+        )
         name = scenario.get("quantization")
         facts.overrides["quantization"] = Tainted(None if name == "none" else name, of(Kind.QUANTISATION))
         for key, value in scenario.items():
             if key in self.discovery.option_table.fields and key != "quantization":
                 facts.overrides[key] = Tainted(value, of(Kind.PARALLELISM))
         return facts
+
+
+def _frozen(scenario: Mapping[str, str]) -> Frozen:
+    return tuple(sorted(scenario.items()))
+
+
+def _preference(judged: Judgement) -> int:
+    """Of several kinds of model nobody named, the one that a backend gets furthest with comes first."""
+    verdict = judged.row.verdict
+    if verdict is Verdict.BLOCKED:
+        return 3 if judged.row.because is Because.ARCHITECTURE else 5
+    if verdict is Verdict.UNKNOWN:
+        return 4 if judged.cut else 2
+    return {Verdict.NO_STATIC_OBSTACLE: 0, Verdict.REROUTED: 1}.get(verdict, 6)
 
 
 def with_stack(function: Callable[[], Result]) -> Result:

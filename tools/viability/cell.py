@@ -33,6 +33,10 @@ class Judgement:
     row: Row
     hops: list[tuple[Site, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    cut: bool = False
+    """Whether the way was not followed to its end."""
+    kind: dict[str, str] = field(default_factory=dict)
+    """The kind of model it was judged for, where the way depends on it."""
 
 
 RunCell = Callable[[str, tuple[int, int]], Run]

@@ -17,6 +17,7 @@ from functools import cached_property
 from tools.engines.options import DeclaredValue, Option
 from tools.viability.facts import OptionTable
 from tools.viability.interpreter.modules import Module, World
+from tools.viability.kinds import ModelKind, find_kinds
 from tools.viability.profile import Profile
 from tools.viability.readers import Readers, calls_method
 
@@ -47,6 +48,7 @@ class Discovery:
     def prepare(self) -> None:
         """Read the engine's files and find its options object, its layers and its checks."""
         _ = (self.option_table, self.layers, self.built, self.capability_checks, self.quantisation_lookup)
+        _ = self.kinds
 
     @cached_property
     def texts(self) -> dict[str, bytes]:
@@ -226,6 +228,11 @@ class Discovery:
                     assert module is not None
                     return module.name, statement.name
         return None
+
+    @cached_property
+    def kinds(self) -> tuple[ModelKind, ...]:
+        """The kinds of models that this engine tells apart."""
+        return find_kinds(self.modules_with)
 
     @cached_property
     def readers(self) -> Readers:

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from tools.viability.installed import STANDARD
 from tools.viability.interpreter.calls import call_function
+from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import evaluate
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module, World
@@ -25,6 +26,7 @@ from tools.viability.interpreter.values import (
     NOT_NONE,
     RUNTIME,
     UNKNOWN,
+    ClassValue,
     External,
     Function,
     Instance,
@@ -40,6 +42,7 @@ from tools.viability.interpreter.values import (
     strip,
     taint,
 )
+from tools.viability.kinds import ModelKind
 from tools.viability.library import Library
 from tools.viability.profile import Profile, libraries
 from tools.viability.tensors import tensor_attribute
@@ -136,6 +139,10 @@ class Facts:
             for name, fact in data["functions"].items()
         }
         self._defaults: dict[str, Any] = {}
+        self.asked: set[str] = set()
+        """Kinds of models that the run looked at."""
+        self._kinds: dict[str, tuple[ModelKind, str]] = {}
+        self._means: dict[str, tuple[str, str | None]] = {}
 
     # -- outside the sources ----------------------------------------------------------------------
 
@@ -230,11 +237,31 @@ class Facts:
     def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
         """An option read through something that could not be followed. Only names that are words of the
         options object and of nothing else count (they hold an underscore)."""
+        if name in self._means and frame is not None:
+            return self._kind(m, *self._means[name])
         if name == self.field and frame is not None:
             return Tainted(self.value, of(Kind.OPTION))
         if "_" in name and name in self.options.fields and frame is not None and node is not None:
             return self.option(m, name)
         return ALONE.get(name.rpartition("_")[2], NotImplemented) if PARALLEL.search(name) else NotImplemented
+
+    def tell(self, kinds: dict[str, tuple[ModelKind, str]]) -> None:
+        """Attribute → the kind of model that it tells, and the member that holds here."""
+        self._kinds = kinds
+        for attribute, (kind, _) in kinds.items():
+            self._means[attribute] = attribute, None
+            self._means.update({name: (attribute, member) for name, member in kind.derived})
+
+    def _kind(self, m: Machine, attribute: str, member: str | None) -> Any:
+        """The kind of model that holds here, or whether it is ``member``."""
+        self.asked.add(attribute)
+        kind, holds = self._kinds[attribute]
+        if member is not None:
+            return Tainted(holds == member, of(Kind.MODEL))
+        module = self.world.module(kind.module)
+        enum = bare(global_name(m, module, kind.enum)) if module is not None else None
+        members = enum_members(m, enum) if isinstance(enum, ClassValue) else None
+        return Tainted(members[holds], of(Kind.MODEL)) if members and holds in members else NotImplemented
 
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """Run a start-up function that fills a module's global from the options."""

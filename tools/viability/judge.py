@@ -8,6 +8,7 @@ from tools.viability.passed import passed_row
 from tools.viability.refused import refused_row
 from tools.viability.runs import Run
 from tools.viability.undecided import unknown
+from tools.viability.vendor import foreign_call, foreign_row
 
 
 def judge(
@@ -19,6 +20,8 @@ def judge(
     """
     if run.problem is not None:
         return unknown(cell, f"the analyser gave up: {run.problem}")
+    if run.foreign is not None:
+        return foreign_row(cell, *run.foreign, tree)
     refusal = run.refused
     if refusal is not None:
         return refused_row(cell, run, refusal, again, others, archs, tree)
@@ -26,7 +29,12 @@ def judge(
         return unknown(
             cell, "the option was never seen being read on this way: the analyser does not fit here"
         )
-    return passed_row(cell, run, again, others, tree)
+    call = foreign_call([crossing for crossing in run.machine.crossings if crossing.by_option])
+    if call is not None:
+        return foreign_row(cell, call.site, call.name, tree)
+    judged = passed_row(cell, run, again, others, tree)
+    judged.cut = run.cut is not None
+    return judged
 
 
 __all__ = ["Cell", "Judgement", "RunCell", "judge"]

@@ -56,6 +56,19 @@ def arguments(
     return given
 
 
+def all_tensors(m: Machine, cls: ClassValue, method: str) -> dict[str, Any]:
+    """The same with every tensor that the method may be given."""
+    found, _ = class_attribute(m, cls, method)
+    node = getattr(bare(found), "node", None)
+    parameters = [*node.args.args, *node.args.kwonlyargs] if node is not None else []
+    tensors = {
+        parameter.arg
+        for parameter in parameters
+        if parameter.annotation is not None and "Tensor" in ast.unparse(parameter.annotation)
+    }
+    return arguments(m, cls, method, None, frozenset(tensors))
+
+
 def annotated_types(function: Any) -> dict[str, str]:
     """Parameters that are annotated with one name, and that name."""
     node = getattr(bare(function), "node", None)

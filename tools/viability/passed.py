@@ -62,6 +62,9 @@ def passed_row(cell: Cell, run: Run, again: RunCell, others: list[str], tree: So
             "for which architectures is not in the sources"
         )
         return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
+    if run.cut is not None:
+        why = f"the way was not followed to its end: {run.cut}, for no reason that the scenario holds"
+        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
     if not kernels:
         return Judgement(
             Row(**common, verdict=Verdict.UNKNOWN),

@@ -54,7 +54,7 @@ def refused_row(
             return unknown(cell, why, run, tree, again)
         because = Because.VENDOR
     else:
-        verdict = Verdict.BLOCKED
+        verdict = Verdict.NOT_APPLICABLE if because in (Because.MODEL, Because.VENDOR) else Verdict.BLOCKED
     settled = cell.backend in AUTOMATIC or (run.passages and run.passages[-1].stage == "start")
     if settled and because is not Because.ARCHITECTURE:
         # What the engine does to options before this point (aliases, defaults) was not followed.
@@ -73,6 +73,10 @@ def refused_row(
     return Judgement(row, hops, [text])
 
 
+_STRONGER = frozenset({Kind.ARCH, Kind.DEPENDENCY, Kind.QUANTISATION})
+"""Facts that say more about a refusal than that it looks at the vendor as well."""
+
+
 def _cause(
     cell: Cell,
     run: Run,
@@ -82,6 +86,11 @@ def _cause(
     archs: list[tuple[int, int]],
 ) -> Because | None:
     """Which fact makes the difference at the place of refusal, found by changing it."""
+
+    if Kind.MODEL in refusal.guard.kinds and not {Kind.ARCH, Kind.OPTION} & refusal.guard.kinds:
+        return Because.MODEL
+    if Kind.VENDOR in refusal.guard.kinds and not _STRONGER & refusal.guard.kinds:
+        return Because.VENDOR
 
     def refused_there(other: Run) -> bool:
         there = other.refused

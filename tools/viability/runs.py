@@ -11,7 +11,7 @@ from tools.viability.interpreter.dispatch import call
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.records import Frame, RaiseRecord
-from tools.viability.interpreter.values import UNKNOWN, Bound, Raised, bare
+from tools.viability.interpreter.values import UNKNOWN, Bound, Function, Raised, Site, bare
 
 NOWHERE = Module("", "", ast.Module([], []), False)
 """Where the engine's own callers stand, who are not followed."""
@@ -24,6 +24,8 @@ class Passage:
     stage: str
     raised: RaiseRecord | None = None
     result: Any = None
+    cut: str | None = None
+    """Why what was called was not followed to its end: a raise that no fact of the scenario justifies."""
 
 
 @dataclass
@@ -37,10 +39,17 @@ class Run:
     """Why the run says nothing (a budget, a missing way in)."""
     chosen: str | None = None
     """The class that was built."""
+    foreign: tuple[Site, str] | None = None
+    """Where what was built needs a package for other hardware, and which."""
 
     @property
     def refused(self) -> RaiseRecord | None:
         return next((p.raised for p in self.passages if p.raised is not None), None)
+
+    @property
+    def cut(self) -> str | None:
+        """Why the way was not followed to its end, where it was not."""
+        return next((p.cut for p in self.passages if p.cut is not None), None)
 
     @property
     def observed(self) -> bool:
@@ -52,7 +61,7 @@ def attempt(
     m: Machine, result: Run, stage: str, function: Any, args: list[Any], kwargs: dict[str, Any]
 ) -> Any:
     """Call something as the engine would; a raise that comes all the way up ends the stage."""
-    depth = len(m.conditions)
+    depth, misfits = len(m.conditions), len(m.misfits)
     frame = Frame(m.world.module(_module_of(function)) or NOWHERE, {})
     try:
         value = call(m, function, args, kwargs, frame, None)
@@ -63,8 +72,17 @@ def attempt(
         del m.conditions[depth:]
         m.handlers.clear()
         m.stack.clear()
-    result.passages.append(Passage(stage, None, value))
+    own = f" from {_place_of(function)}"
+    cut = next((text for text in m.misfits[misfits:] if text.endswith(own)), None)
+    result.passages.append(Passage(stage, None, value, cut))
     return value
+
+
+def _place_of(function: Any) -> str:
+    inner = bare(function)
+    while isinstance(inner, Bound):
+        inner = bare(inner.function)
+    return f"{inner.module.file}:{inner.name}" if isinstance(inner, Function) else ""
 
 
 def _module_of(function: Any) -> str:

@@ -22,8 +22,9 @@ from tools.viability.interpreter.values import (
     Union,
     bare,
 )
-from tools.viability.nominal import arguments
+from tools.viability.nominal import all_tensors, arguments
 from tools.viability.runs import Passage, Run, attempt
+from tools.viability.vendor import foreign_import
 
 
 def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -> Run:
@@ -54,19 +55,31 @@ def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) ->
     """Each alternative's entry points; refused only if every alternative is."""
     value = bare(made)
     options = [bare(option) for option in value.options] if isinstance(value, Union) else [value]
+    needs = [foreign_import(m, option.cls) for option in options if isinstance(option, Instance)]
+    result.foreign = needs[0] if needs and all(needs) else None
     ends: list[list[Passage]] = []
     for option in options:
         if not isinstance(option, Instance):
             continue
         here = Run(m, None)
         for name in entry_points(m, option.cls):
-            found, _ = class_attribute(m, option.cls, name)
             if here.refused is None:
                 with m.under(frame, chosen):
-                    attempt(m, here, name, Bound(found, option), [], arguments(m, option.cls, name, None))
+                    _enter(m, here, option, name)
         ends.append(here.passages)
     passed = [end for end in ends if not any(passage.raised for passage in end)]
     result.passages.extend((passed or ends or [[]])[0])
+
+
+def _enter(m: Machine, result: Run, instance: Instance, name: str) -> None:
+    """Call an entry point with what it cannot do without; where that is not enough, with all tensors."""
+    found, _ = class_attribute(m, instance.cls, name)
+    for given in (arguments(m, instance.cls, name, None), all_tensors(m, instance.cls, name)):
+        attempt(m, result, name, Bound(found, instance), [], given)
+        if result.passages[-1].cut is None:
+            return
+        cut = result.passages.pop()
+    result.passages.append(cut)
 
 
 def entry_points(m: Machine, cls: ClassValue) -> list[str]:

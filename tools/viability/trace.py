@@ -156,7 +156,7 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
         hops = _hops(analysis, judged)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in us must not take the batch down
         return _failed(cell, f"{type(error).__name__}: {error}")
-    trace = Trace(row=judged.row, hops=hops, scenario=scenario, notes=tuple(judged.notes))
+    trace = Trace(row=judged.row, hops=hops, scenario={**scenario, **judged.kind}, notes=tuple(judged.notes))
     return _Done(trace.model_dump_json(), True)
 
 

@@ -140,7 +140,7 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
     seen = CLEAN
     unsure: list[Any] = []
     value: Any = None
-    for operand in node.values:
+    for index, operand in enumerate(node.values):
         value = _maybe(m, operand, frame) if unsure else evaluate(m, operand, frame)
         decided, depends = truth(m, value)
         if decided is None:
@@ -148,7 +148,11 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
             continue
         if decided is stop:
             if not unsure:
-                return taint(value, seen | depends)
+                # What was passed before does not matter: this operand settles it alone. Where it is a
+                # variable that nobody set, the others tell for whom it is there to be set.
+                if depends.kinds == {Kind.VARIABLE}:
+                    depends = depends | _also(m, node.values[index + 1 :], frame, stop)
+                return taint(value, depends)
             if all(isinstance(bare(one), Unknown) for one in unsure):
                 return taint(stop, depends)
         seen = seen | depends
@@ -161,6 +165,16 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
         )
         return taint(Unknown(ordinary=(stop,) if free else ()), seen | strip(unsure[0])[1])
     return taint(value, seen)
+
+
+def _also(m: Machine, operands: list[ast.expr], frame: Frame, stop: bool) -> Taint:
+    """What other operands depend on that would settle the matter as well; only names are looked at."""
+    found = CLEAN
+    for operand in operands:
+        if isinstance(operand, ast.Name):
+            decided, depends = truth(m, _maybe(m, operand, frame))
+            found = found | depends if decided is stop else found
+    return found
 
 
 def _maybe(m: Machine, node: ast.expr, frame: Frame) -> Any:
