@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 SUFFIX = {"": 0, "a": 0x100000, "f": 0x200000}
 
@@ -42,13 +42,13 @@ def fat_binary(*images: bytes) -> bytes:
 def elf(
     sections: Sequence[tuple[str, int, bytes]], *, machine: int = 62, version: int = 0, flags: int = 0
 ) -> bytes:
-    """An ELF file. ``sections``: name, kind, bytes; one of kind 2 links to the section after it."""
+    """An ELF file. ``sections``: name, kind, bytes; a table of symbols links to the section after it."""
     names = b"\0" + b"".join(name.encode() + b"\0" for name, _, _ in sections) + b".shstrtab\0"
     at, body, table = 64, b"", [struct.pack("<IIQQQQIIQQ", *[0] * 10)]
     for number, (name, kind, data) in enumerate([*sections, (".shstrtab", 3, names)], 1):
         offset = names.index(b"\0" + name.encode() + b"\0") + 1
-        link = number + 1 if kind == 2 else 0
-        table.append(struct.pack("<IIQQQQIIQQ", offset, kind, 0, 0, at, len(data), link, 0, 8, 0))
+        link = number + 1 if kind in (2, 11) else 0
+        table.append(struct.pack("<IIQQQQIIQQ", offset, kind, 0, at, at, len(data), link, 0, 8, 0))
         padded = data + bytes(-len(data) % 8)
         body, at = body + padded, at + len(padded)
     ident = b"\x7fELF\x02\x01\x01" + bytes([0, version]) + bytes(7)
@@ -58,10 +58,39 @@ def elf(
     return head + body + b"".join(table)
 
 
-def library(*fat_binaries: bytes) -> bytes:
-    """A host library with this device code; none: a library of the host alone."""
-    text = (".text", 1, bytes(16))
-    return elf([text, (".nv_fatbin", 1, b"".join(fat_binaries))] if fat_binaries else [text])
+def library(
+    *fat_binaries: bytes, strings: Sequence[str] = (), functions: Mapping[str, Sequence[str]] | None = None
+) -> bytes:
+    """A host library with this device code; without any, a library of the host alone.
+
+    ``strings`` are among its constants. ``functions``: exported name → what it calls, exported or imported.
+    """
+    functions = functions or {}
+    imported = sorted({name for calls in functions.values() for name in calls} - {*functions})
+    symbols, names = [struct.pack("<IBBHQQ", *[0] * 6)], b"\0"
+    text, relocations = b"", b""
+    begins = {name: 64 + 64 * number for number, name in enumerate(functions)}
+    for name in [*functions, *imported]:
+        symbols.append(struct.pack("<IBBHQQ", len(names), 0x12, 0, name in begins, begins.get(name, 0), 64))
+        names += name.encode() + b"\0"
+    slots = {name: (1 << 20) + 8 * number for number, name in enumerate(imported)}
+    for name, slot in slots.items():
+        relocations += struct.pack("<QQq", slot, (1 + len(functions) + imported.index(name)) << 32 | 6, 0)
+    for calls in functions.values():
+        body = b""
+        for name in calls:  # a call through a slot that the loader fills, or a direct one
+            code, place = (b"\xff\x15", slots[name]) if name in slots else (b"\xe8", begins[name])
+            after = 64 + len(text) + len(body) + len(code) + 4
+            body += code + struct.pack("<i", place - after)
+        text += body.ljust(64, b"\xc3")
+    sections = [
+        (".text", 1, text or bytes(16)),
+        (".rodata", 1, b"".join(b"\0" + one.encode() for one in strings) + b"\0"),
+        (".dynsym", 11, b"".join(symbols)),
+        (".dynstr", 3, names),
+        (".rela.dyn", 4, relocations),
+    ]
+    return elf([*sections, (".nv_fatbin", 1, b"".join(fat_binaries))] if fat_binaries else sections)
 
 
 def cubin(target: str, kernels: dict[str, Sequence[int]]) -> bytes:

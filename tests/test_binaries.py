@@ -20,6 +20,7 @@ from memory.home import Home
 from tools.binaries.cubin import kernels, target_of
 from tools.binaries.elf import BinaryError, read_elf
 from tools.binaries.fatbin import device_images
+from tools.binaries.host import host
 from tools.binaries.library import mapped, read_compiled
 from tools.binaries.listing import listing
 from tools.registry import registry
@@ -187,6 +188,37 @@ def test_what_the_compiler_makes_is_read_as_it_was_asked_for(tmp_path: Path) -> 
     found = read_elf((tmp_path / "k.cubin").read_bytes())
     assert target_of(found) == "sm_120a"
     assert {("stub" in one.name, one.stub) for one in kernels(found)} == {(True, True), (False, False)}
+
+
+def test_what_a_host_function_leads_to_is_found_without_names_in_between() -> None:
+    data = library(
+        functions={
+            "_Z8weave_mmv": ["_ZN4mini6launchEv", "malloc"],
+            "_ZN4mini6launchEv": ["cudaLaunchKernel"],
+            "_Z10weave_blasv": ["cublasLtMatmul"],
+        }
+    )
+    found = host(read_elf(data))
+    assert found.functions("weave_mm") == ["_Z8weave_mmv"]
+    assert found.functions("mm") == ["_Z8weave_mmv"]
+    assert found.leads_to("_Z8weave_mmv") == {
+        "_Z8weave_mmv", "_ZN4mini6launchEv", "malloc", "cudaLaunchKernel",
+    }  # fmt: skip
+    assert found.leads_to("_Z10weave_blasv") == {"_Z10weave_blasv", "cublasLtMatmul"}
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")
+def test_calls_in_what_a_compiler_makes_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "int cudaLaunchKernel(int); int cublasLtMatmul(int);\n"
+        "__attribute__((noinline)) static int inner(int a) { return cudaLaunchKernel(a) + 1; }\n"
+        "int weave(int a) { return inner(a) * 3; }\nint blas(int a) { return cublasLtMatmul(a); }\n"
+    )
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", "k.so", "k.c"], cwd=tmp_path, check=True)
+    with mapped(tmp_path / "k.so") as data:
+        found = host(read_elf(data))
+        assert "cudaLaunchKernel" in (found.leads_to("weave") or ())
+        assert not {"cudaLaunchKernel", "weave"} & (found.leads_to("blas") or {"weave"})
 
 
 def test_a_library_is_cited_by_the_lines_of_its_listing(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from memory.vocabulary import Because, Verdict
 from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
+from tools.viability.compiled import CompiledCode
 from tools.viability.discover import Discovery, Layer
 from tools.viability.facts import Facts
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
@@ -47,6 +48,7 @@ class Analysis:
         self.options = discover_options(tree, engine)
         self.world = World(tree, assumed_modules(tree), absent_modules(), pinned_versions(tree))
         self.discovery = Discovery(self.world, self.profile, self.options)
+        self.code = CompiledCode(tree)
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._layers: dict[tuple[str, str | None], Layer | None] = {}
         self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
@@ -115,7 +117,7 @@ class Analysis:
 
         checked = options(cell.backend, cell.arch)
         if checked.refused is not None:
-            judged = judge(cell, checked, options, others, list(CONTRASTS), self.tree)
+            judged = judge(cell, checked, options, others, list(CONTRASTS), self.tree, self.code)
             if judged.row.verdict is Verdict.BLOCKED:
                 return judged
         way = self._way(option, scenario)
@@ -123,7 +125,7 @@ class Analysis:
             return unknown(
                 cell, f"no layer was found that reads {option.flag}: the analyser does not fit here"
             )
-        return judge(cell, way(cell.backend, cell.arch), way, others, list(CONTRASTS), self.tree)
+        return judge(cell, way(cell.backend, cell.arch), way, others, list(CONTRASTS), self.tree, self.code)
 
     def _way(self, option: Option, scenario: Mapping[str, str]) -> RunCell | None:
         """How the option's value reaches code: through a table of its own, or through a layer's life."""

@@ -182,7 +182,7 @@ class Facts:
             m.remote.append(m.site(frame, node, "call"))
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
-        works = any(_is_data(value) for value in [*args, *kwargs.values()])
+        works = path.startswith("torch.ops.") or any(_is_data(value) for value in [*args, *kwargs.values()])
         ours = namespace in self.frameworks or namespace == self.profile.root
         if works and not ours and frame is not None and node is not None:
             # Only what is handed data to work on is a kernel; the rest are questions and set-up.
@@ -190,8 +190,9 @@ class Facts:
                 Kind.OPTION in strip(v)[1].kinds for v in [*args, *kwargs.values()]
             )
             sure = self.world.certain(root) or not m.uncertain
+            site = m.site(frame, node, "call")
             m.crossings.append(
-                Crossing(path, frame.module.file, m.site(frame, node, "call"), by_option, False, sure)
+                Crossing(path, frame.module.file, site, by_option, False, sure, not m.uncertain)
             )
         return self.library.call(m, path, args, kwargs, frame, node)
 

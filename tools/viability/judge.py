@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
+from tools.viability.compiled import CompiledCode, no_code_row
 from tools.viability.passed import passed_row
 from tools.viability.refused import refused_row
 from tools.viability.runs import Run
@@ -12,11 +13,18 @@ from tools.viability.vendor import foreign_call, foreign_row
 
 
 def judge(
-    cell: Cell, run: Run, again: RunCell, others: list[str], archs: list[tuple[int, int]], tree: SourceTree
+    cell: Cell,
+    run: Run,
+    again: RunCell,
+    others: list[str],
+    archs: list[tuple[int, int]],
+    tree: SourceTree,
+    code: CompiledCode,
 ) -> Judgement:
     """The row of one cell.
 
-    ``others`` are the option's other values, ``archs`` the architectures to contrast with.
+    ``others`` are the option's other values, ``archs`` the architectures to contrast with, ``code`` is what
+    the tree holds compiled.
     """
     if run.problem is not None:
         return unknown(cell, f"the analyser gave up: {run.problem}")
@@ -32,7 +40,7 @@ def judge(
     call = foreign_call([crossing for crossing in run.machine.crossings if crossing.by_option])
     if call is not None:
         return foreign_row(cell, call.site, call.name, tree)
-    judged = passed_row(cell, run, again, others, tree)
+    judged = no_code_row(cell, run, again, code) or passed_row(cell, run, again, others, tree)
     judged.cut = run.cut is not None
     return judged
 

@@ -80,6 +80,8 @@ class Crossing:
     readable: bool
     certain: bool = True
     """Nothing on the path to the call was unknown."""
+    always: bool = True
+    """The same, whatever is known of the package that is called."""
     told: tuple[str, ...] = ()
     """Arguments that carry the option's value, in whatever form it has by then."""
 

@@ -1,0 +1,103 @@
+"""Operators whose code is compiled: refused only where no library has code for the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiled import fat_binary, image, library
+from viability_fixtures.support import ELM, METHOD, Engine, same_lines
+
+from memory.vocabulary import Because
+
+OPERATOR = "weave_mm(Tensor a, Tensor b) -> Tensor"
+LAUNCHES = {"_Z8weave_mmv": ["cudaLaunchKernel"]}
+CALL = "torch.ops.minilib.weave_mm.default(x, layer.weight)"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """The small engine; its value ``elm`` leads to an operator."""
+    made = Engine.copy(tmp_path)
+    made.edit(
+        METHOD,
+        f'{ELM}            return mm_small(x, layer.weight, backend="e")',
+        f"{ELM}            return {CALL}",
+    )
+    return made
+
+
+def compiled(*targets: str, calls: str = "cudaLaunchKernel") -> bytes:
+    unit = fat_binary(*(image(target) for target in targets))
+    return library(unit, strings=[OPERATOR], functions={"_Z8weave_mmv": [calls]})
+
+
+def put(engine: Engine, data: bytes, file: str = "minilib/ops.abi3.so") -> None:
+    (engine.root / file).write_bytes(data)
+    engine.add(f"minilib/{len(list(engine.root.rglob('*.so')))}.py", "")
+
+
+def test_an_operator_without_code_for_the_device_is_blocked_by_its_library(engine: Engine) -> None:
+    put(engine, compiled("sm_90a", "sm_100a"))
+    row = engine.trace("elm", "sm120").row
+
+    assert (row.verdict.value, row.because) == ("blocked", Because.ARCHITECTURE)
+    assert [(item.file, item.line) for item in row.evidence] == [
+        ("minilib/ops.abi3.so", 1),
+        (METHOD, engine.line(METHOD, CALL)),
+    ]
+    assert "machine code for sm_100a: 1 images\nno PTX" in row.evidence[0].text
+    same_lines(row, engine.root)
+    assert engine.verdicts("elm", "sm90", "sm100", "sm103", "sm121") == {
+        "sm90": "unknown",
+        "sm100": "unknown",
+        "sm103": "blocked",
+        "sm121": "blocked",
+    }
+
+
+def test_the_neighbours_of_a_blocked_value_keep_their_verdicts(engine: Engine) -> None:
+    before = engine.verdicts("amber", "sm100", "sm120")
+    put(engine, compiled("sm_90a"))
+    assert engine.verdicts("amber", "sm100", "sm120") == before
+
+
+@pytest.mark.parametrize(
+    ("why", "data"),
+    [
+        ("PTX is compiled when loaded", compiled("sm_90a", "compute_90")),
+        ("the family has code", compiled("sm_120f")),
+        ("it does not start device code of its own", compiled("sm_90a", calls="malloc")),
+        ("another library does the work", compiled("sm_90a", calls="cublasLtMatmul")),
+        ("it has no device code at all", library(strings=[OPERATOR], functions=LAUNCHES)),
+        ("it holds something else", compiled("sm_90a").replace(b"weave_mm(", b"weave_up(")),
+        ("it cannot be read", compiled("sm_90a")[:-900]),
+    ],
+)
+def test_what_may_run_is_not_blocked(engine: Engine, why: str, data: bytes) -> None:
+    put(engine, data)
+    assert engine.verdicts("elm", "sm120") == {"sm120": "unknown"}, why
+
+
+def test_a_second_library_with_code_keeps_the_answer_open(engine: Engine) -> None:
+    put(engine, compiled("sm_90a"))
+    put(engine, compiled("sm_120a"), "minilib/new.abi3.so")
+    assert engine.verdicts("elm", "sm120", "sm121") == {"sm120": "unknown", "sm121": "blocked"}
+
+
+def test_an_operator_that_may_not_be_reached_does_not_block(engine: Engine) -> None:
+    put(engine, compiled("sm_90a"))
+    engine.edit(
+        METHOD,
+        f"            return {CALL}",
+        f"            if otherlib.ask():\n                return {CALL}\n"
+        "            return mm_small(x, layer.weight, backend='e')",
+    )
+    engine.edit(METHOD, "import torch\n", "import otherlib\nimport torch\n")
+    assert engine.trace("elm", "sm120").row.verdict.value != "blocked"
+
+
+def test_a_library_that_cannot_be_read_might_be_the_one(engine: Engine) -> None:
+    put(engine, compiled("sm_90a"))
+    put(engine, compiled("sm_120a")[:-900], "minilib/broken.abi3.so")
+    assert engine.verdicts("elm", "sm120") == {"sm120": "unknown"}

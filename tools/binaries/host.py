@@ -1,0 +1,182 @@
+"""The host side of a compiled library: which functions one of them leads to.
+
+A library keeps no list of calls, but every call, jump and address in its machine code names a place relative
+to itself. A place that is exactly the beginning of a function, or a slot that the loader fills with an
+imported one, is a reference; so what a function leads to is found without understanding its instructions.
+That may find a reference too many. Calls through pointers in tables are not followed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import struct
+from collections.abc import Iterator
+
+from tools.binaries.elf import BinaryError, Elf, Section
+
+X86_64, AARCH64 = 62, 183
+RELOCATION = struct.Struct("<QQq")
+_REFERRING = re.compile(
+    rb"(?=([\xe8\xe9]|\x0f[\x80-\x8f]|[\x8b\x8d\xff][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]))", re.S
+)
+"""How instructions begin that call, jump, or take an address relative to themselves (x86-64)."""
+LONGEST_FUNCTION = 1 << 20
+MOST_FUNCTIONS = 1_000
+"""Functions that are followed from one; the rest of the way is not known then."""
+
+
+class Host:
+    """Functions of a host library, by name and by address."""
+
+    def __init__(self, elf: Elf) -> None:
+        self.elf = elf
+        self.code = [s for s in elf.sections if s.name in (".text", ".text.unlikely")]
+        self.names: dict[int, list[str]] = {}
+        """Address → the names of the function that begins there."""
+        imported: list[str] = []
+        for symbol in elf.symbols(".dynsym"):
+            imported.append(symbol.name)
+            if symbol.function and symbol.section:
+                self.names.setdefault(symbol.value, []).append(symbol.name)
+        self.imports = frozenset(imported) - {name for names in self.names.values() for name in names}
+        self.starts = sorted({*self._unwound(), *self.names})
+        self._begins = frozenset(self.starts)
+        self.slots = dict(self._slots(imported))
+        """Address of a slot that the loader fills → the name it fills in."""
+        self.stubs = self._stubs()
+        """Address of a stub that jumps to what such a slot holds → that name."""
+        self._by_name = {name: at for at, names in self.names.items() for name in names}
+        self._led: dict[int, tuple[frozenset[int], frozenset[str]]] = {}
+
+    def functions(self, word: str) -> list[str]:
+        """Exported functions called ``word``, whatever their types; else those whose name ends so."""
+        called = {name: own_name(name) for name in self._by_name}
+        exact = sorted(name for name, own in called.items() if own == word)
+        return exact or sorted(name for name, own in called.items() if own.endswith(f"_{word}"))
+
+    def leads_to(self, name: str) -> frozenset[str] | None:
+        """Names of all functions, imported ones too, that ``name`` leads to; None where it is too much."""
+        found: set[str] = set()
+        seen = {self._by_name[name]}
+        waiting = list(seen)
+        while waiting:
+            at = waiting.pop()
+            found.update(self.names.get(at, ()))
+            inner, outer = self._from(at)
+            found |= outer
+            waiting += inner - seen
+            seen |= inner
+            if len(seen) > MOST_FUNCTIONS:
+                return None
+        return frozenset(found)
+
+    def _from(self, at: int) -> tuple[frozenset[int], frozenset[str]]:
+        """Functions that the one at ``at`` refers to: of this library, and imported."""
+        if at not in self._led:
+            inner: set[int] = set()
+            outer: set[str] = set()
+            for place in self._references(at):
+                named = self.slots.get(place) or self.stubs.get(place)
+                target = self._by_name.get(named) if named else place
+                if target in self._begins and target is not None:
+                    inner.add(target)
+                elif named:
+                    outer.add(named)
+            self._led[at] = frozenset(inner), frozenset(outer)
+        return self._led[at]
+
+    def _references(self, at: int) -> Iterator[int]:
+        place = bisect.bisect_right(self.starts, at)
+        end = self.starts[place] if place < len(self.starts) else at + LONGEST_FUNCTION
+        body = self._bytes(at, min(end, at + LONGEST_FUNCTION))
+        if self.elf.machine == X86_64:
+            return _relative(body, at)
+        return _branches(body, at) if self.elf.machine == AARCH64 else iter(())
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        for section in self.code:
+            if section.address <= start < section.address + section.size:
+                at = self.elf.start + section.offset + start - section.address
+                return bytes(self.elf.data[at : at + min(end, section.address + section.size) - start])
+        return b""
+
+    def _unwound(self) -> Iterator[int]:
+        """Where functions begin, from the table that unwinding uses: it has those without names too."""
+        section = self.elf.named(".eh_frame_hdr")
+        raw = self.elf.bytes_of(section) if section is not None else b""
+        # version 1, a pointer of four bytes, a count of four, a table of pairs relative to the section
+        if section is None or len(raw) < 12 or raw[0] != 1 or raw[2] != 0x03 or raw[3] != 0x3B:
+            return
+        (count,) = struct.unpack_from("<I", raw, 8)
+        table = raw[12 : 12 + 8 * min(count, (len(raw) - 12) // 8)]
+        for start, _ in struct.iter_unpack("<ii", table):
+            yield section.address + start
+
+    def _slots(self, symbols: list[str]) -> Iterator[tuple[int, str]]:
+        for name in (".rela.plt", ".rela.dyn"):
+            section = self.elf.named(name)
+            raw = self.elf.bytes_of(section) if section is not None else b""
+            for slot, info, _ in RELOCATION.iter_unpack(raw[: len(raw) // RELOCATION.size * RELOCATION.size]):
+                if 0 < info >> 32 < len(symbols) and symbols[info >> 32]:
+                    yield slot, symbols[info >> 32]
+
+    def _stubs(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for section in self.elf.sections:
+            if section.name in (".plt", ".plt.sec", ".plt.got"):
+                found.update(self._stubs_in(section))
+        return found
+
+    def _stubs_in(self, section: Section) -> Iterator[tuple[int, str]]:
+        raw = self.elf.bytes_of(section)
+        find = _relative if self.elf.machine == X86_64 else _branches
+        for at in range(0, len(raw), 16):
+            for slot in find(raw[at : at + 16], section.address + at):
+                if slot in self.slots:
+                    yield section.address + at, self.slots[slot]
+
+
+def host(elf: Elf) -> Host:
+    """Raises :class:`BinaryError` for a library of a CPU whose code is not followed."""
+    if elf.machine not in (X86_64, AARCH64):
+        raise BinaryError(f"code for machine {elf.machine} is not followed")
+    return Host(elf)
+
+
+def own_name(symbol: str) -> str:
+    """What a function is called in its source, without namespaces and types."""
+    if not symbol.startswith("_Z"):
+        return symbol
+    rest = symbol[2:].removeprefix("N").removeprefix("K")
+    own = ""
+    while match := re.match(r"\d{1,4}", rest):
+        end = match.end() + int(match[0])
+        own, rest = rest[match.end() : end], rest[end:]
+    return own
+
+
+def _relative(body: bytes, at: int) -> Iterator[int]:
+    """Places named by the four bytes that follow the beginning of a call, a jump or an address."""
+    for found in _REFERRING.finditer(body):
+        start = found.end(1)
+        yield at + start + 4 + int.from_bytes(body[start : start + 4], "little", signed=True)
+
+
+def _branches(body: bytes, at: int) -> Iterator[int]:
+    """Targets of branches, and addresses made of a page and an offset in it."""
+    pages: dict[int, int] = {}
+    for number, (word,) in enumerate(struct.iter_unpack("<I", body[: len(body) // 4 * 4])):
+        here = at + 4 * number
+        if word & 0x7C000000 == 0x14000000:
+            yield here + 4 * _signed(word & 0x3FFFFFF, 26)
+        elif word & 0x9F000000 == 0x90000000:
+            page = _signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
+            pages[word & 31] = (here & ~0xFFF) + (page << 12)
+        elif word & 0xFFC00000 in (0x91000000, 0xF9400000) and (word >> 5 & 31) in pages:
+            scale = 8 if word & 0x40000000 and word >> 24 == 0xF9 else 1
+            yield pages[word >> 5 & 31] + (word >> 10 & 0xFFF) * scale
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) else value
