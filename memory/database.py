@@ -52,6 +52,13 @@ class Folded(NamedTuple):
     last_hash: str
     offset: int
 
+    @classmethod
+    def of(cls, path: Path, last_seq: object, last_hash: object, offset: object) -> Folded:
+        """From a row of the database at ``path``."""
+        if isinstance(last_seq, int) and isinstance(last_hash, str) and isinstance(offset, int):
+            return cls(last_seq, last_hash, offset)
+        raise damage(path, "a row makes no sense")
+
 
 @contextmanager
 def explained(path: Path, doing: str = "write to") -> Iterator[None]:
@@ -60,6 +67,8 @@ def explained(path: Path, doing: str = "write to") -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise explain(path, error, doing) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a name that is damaged
+        raise damage(path, "a name in it is no text") from error
     except Exception as error:
         cause = getattr(error, "orig", None)
         if not isinstance(cause, sqlite3.Error):

@@ -163,6 +163,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _STANDING_IN_VIEW)
 """Step ``n`` (from 1) takes a database from ``user_version`` n-1 to n."""
 
 NEWEST = len(MIGRATIONS)
+_NO_SCHEMA = 10_000
+"""No program numbers its schema so high: the number itself is damaged."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -171,14 +173,14 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 def check_version(version: int, path: Path) -> None:
     """Raises :class:`StoreError` for a database of a newer program, and for what is none of ours."""
+    if not 0 <= version < _NO_SCHEMA:
+        raise damage(path, f"its schema is numbered {version}")
     if version > NEWEST:
         raise StoreError(
             f"{path} has schema {version}; this program knows up to {NEWEST}: upgrade assay-agent, "
             "or set ASSAY_HOME to another folder",
             3,
         )
-    if version < 0:
-        raise damage(path, f"its schema is numbered {version}")
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:

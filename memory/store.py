@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete as delete_from, select, text, update
+from sqlalchemy import Connection, Engine, create_engine, delete, func, literal, select, text, tuple_, update
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.pool import StaticPool
 from sqlmodel import SQLModel
@@ -103,13 +103,13 @@ class Store:
         with explained(self.path):
             sql = "SELECT last_seq, last_hash, offset FROM folded WHERE transcript = ?"
             row = self._raw.execute(sql, (transcript,)).fetchone()
-        return None if row is None else Folded(*row)
+        return None if row is None else Folded.of(self.path, *row)
 
     def all_folded(self) -> dict[str, Folded]:
         """Transcript → how far it has been folded."""
         with explained(self.path):
             rows = self._raw.execute("SELECT transcript, last_seq, last_hash, offset FROM folded").fetchall()
-        return {name: Folded(*rest) for name, *rest in rows}
+        return {name: Folded.of(self.path, *rest) for name, *rest in rows}
 
     def content(self) -> dict[str, str]:
         """Table → hash of its rows (:mod:`memory.content`)."""
@@ -197,22 +197,20 @@ class Writing:
         _require_evidence(finding.id, claim)
         sighting = {"finding": finding.id, "transcript": transcript, "event": event, "at": at}
         self.connection.execute(_SIGHTING, sighting)
-        rows = table_of(FindingRow).c
-        chosen = select(rows.seen_at, rows.recorded_at, rows.transcript, rows.event)
-        known = self.connection.execute(chosen.where(rows.id == finding.id)).one_or_none()
-        seen_at = at if known is None else max(at, known.seen_at)
-        if known is None or (at, transcript, event) < tuple(known[1:]):
-            # The words of evidence are no part of a claim's id: those that stand are the first that were
-            # recorded, in whatever order the transcripts are folded.
-            row = _finding_row(finding, document)
-            place = {"transcript": transcript, "event": event, "recorded_at": at, "seen_at": seen_at}
-            self.connection.execute(_FINDING, {**row, **place})
-            evidence = table_of(EvidenceRow)
-            self.connection.execute(delete_from(evidence).where(evidence.c.finding == finding.id))
+        table, evidence = table_of(FindingRow), table_of(EvidenceRow)
+        rows, known = table.c, table.c.id == finding.id
+        # The words of evidence are no part of a claim's id: those that stand are the first that were
+        # recorded, in whatever order the transcripts are folded.
+        place = tuple_(literal(at), literal(transcript), literal(event))
+        earlier = place < tuple_(rows.recorded_at, rows.transcript, rows.event)
+        first = self.connection.execute(select(earlier).where(known)).scalar_one_or_none()
+        if first is None or first:
+            recorded = {"transcript": transcript, "event": event, "recorded_at": at, "seen_at": at}
+            self.connection.execute(_FINDING, {**_finding_row(finding, document), **recorded})
+            self.connection.execute(delete(evidence).where(evidence.c.finding == finding.id))
             self.connection.execute(insert(evidence), _evidence_rows(finding.id, claim))
         else:
-            table = table_of(FindingRow)
-            self.connection.execute(update(table).where(rows.id == finding.id).values(seen_at=seen_at))
+            self.connection.execute(update(table).where(known).values(seen_at=func.max(rows.seen_at, at)))
 
 
 def scope_of(claim: Mapping[str, Any]) -> str:
@@ -287,7 +285,7 @@ def _put(rows: type[SQLModel], *kept: str, **instead: Any) -> Insert:
 _FOLDED = _put(FoldedRow)
 _INVESTIGATION = _put(InvestigationRow)
 _SIGHTING = _put(SightingRow)
-_FINDING = _put(FindingRow)
+_FINDING = _put(FindingRow, seen_at=text("max(excluded.seen_at, findings.seen_at)"))
 _HYPOTHESIS = _put(HypothesisRow, "opened_event", row=text('coalesce(excluded."row", hypotheses."row")'))
 
 

@@ -6,12 +6,13 @@ Rows are mappings with the columns of the view; columns that hold JSON (``packag
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any
 
-from memory.database import Folded, StoreError, explained, open_to_read
+from memory.database import Folded, StoreError, damage, explained, open_to_read
 from memory.home import Home
 from memory.migrations import NEWEST, check_version, version_of
 
@@ -70,8 +71,7 @@ class Views:
                 " lower(replace(replace(key, '_', '-'), '.', '-')) = ? AND (? = '' OR value = ?))"
             )
             values += [name.lower().replace("_", "-").replace(".", "-"), version, version]
-        sql = f"SELECT * FROM v_findings{_where(where)} {_NEWEST_FIRST}"  # noqa: S608 - fixed text and "?"
-        return self._all(sql + _limit(limit), values)
+        return self._all("v_findings", f"{_where(where)} {_NEWEST_FIRST}{_limit(limit)}", values)
 
     def finding(self, prefix: str) -> Row:
         """The one finding whose id begins with ``prefix``."""
@@ -79,12 +79,11 @@ class Views:
 
     def evidence(self, finding: str) -> list[Row]:
         """What a finding (its whole id) rests on, in the order in which it was given."""
-        return self._all("SELECT * FROM v_evidence WHERE finding = ? ORDER BY number", [finding])
+        return self._all("v_evidence", "WHERE finding = ? ORDER BY number", [finding])
 
     def investigations(self, *, limit: int | None = None) -> list[Row]:
         """Investigations, newest first."""
-        sql = "SELECT * FROM v_investigations ORDER BY opened_at DESC, transcript DESC"
-        return self._all(sql + _limit(limit), [])
+        return self._all("v_investigations", f"ORDER BY opened_at DESC, transcript DESC{_limit(limit)}")
 
     def investigation(self, prefix: str) -> Row:
         """The one investigation whose id begins with ``prefix``."""
@@ -92,17 +91,26 @@ class Views:
 
     def hypotheses(self, transcript: str) -> list[Row]:
         """The board of one transcript, in the order in which hypotheses were opened."""
-        sql = "SELECT * FROM v_hypotheses WHERE transcript = ? ORDER BY opened_event"
-        return self._all(sql, [transcript])
+        return self._all("v_hypotheses", "WHERE transcript = ? ORDER BY opened_event", [transcript])
 
     def folded(self) -> dict[str, Folded]:
         """Transcript → how far it has been folded. Nothing is, in a database of an older program."""
-        rows = self._all("SELECT * FROM v_folded", [], newest=True)
-        return {row["transcript"]: Folded(row["last_seq"], row["last_hash"], row["offset"]) for row in rows}
+        rows = self._all("v_folded", newest=True)
+        return {row["transcript"]: Folded(*(row[name] for name in Folded._fields)) for row in rows}
+
+    def parsed(self, row: Row, column: str) -> dict[str, Any]:
+        """A column that holds JSON, as an object; empty where there is none."""
+        try:
+            value = json.loads(row[column] or "{}")
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise damage(self._path, f"{column} of {row.get('id')} is not JSON")
+        return value
 
     def _one(self, view: str, column: str, prefix: str, what: str, listed: str) -> Row:
-        sql = f"SELECT * FROM {view} WHERE {column} LIKE ? ESCAPE '\\' ORDER BY {column}"  # noqa: S608 - ours
-        rows = self._all(sql, [_like(prefix).removeprefix("%")]) if prefix else []
+        rest = f"WHERE {column} LIKE ? ESCAPE '\\' ORDER BY {column}"
+        rows = self._all(view, rest, [_like(prefix).removeprefix("%")]) if prefix else []
         exact = [row for row in rows if row[column] == prefix]
         if len(exact) == 1 or len(rows) == 1:
             return (exact or rows)[0]
@@ -111,8 +119,10 @@ class Views:
         names = ", ".join(str(row[column]) for row in rows[:5])
         raise StoreError(f"{prefix!r} fits {len(rows)} of them ({names}…); give more of the id")
 
-    def _all(self, sql: str, values: Iterable[Any], *, newest: bool = False) -> list[Row]:
-        """``newest``: only of a database with the newest schema."""
+    def _all(
+        self, view: str, rest: str = "", values: Iterable[Any] = (), *, newest: bool = False
+    ) -> list[Row]:
+        """Rows of a view; ``rest`` of the query is fixed text with ``?``. ``newest``: none of an older one."""
         with explained(self._path, "read"):
             if not self._path.exists():
                 return []
@@ -121,11 +131,27 @@ class Views:
                 check_version(version, self._path)
                 if version == 0 or (newest and version < NEWEST):
                     return []
+                # A view is named after its table and has the same columns, and some more.
+                described = 'SELECT name, type, "notnull" FROM pragma_table_info(?)'
+                columns = connection.execute(described, (view.removeprefix("v_"),)).fetchall()
                 connection.row_factory = sqlite3.Row
-                return [dict(row) for row in connection.execute(sql, tuple(values))]
+                found = connection.execute(f"SELECT * FROM {view} {rest}", tuple(values))  # noqa: S608
+                rows: list[Row] = [dict(row) for row in found]
+        if not all(_sound(row, columns) for row in rows):
+            raise damage(self._path, "a row makes no sense")
+        return rows
 
 
 _FINDING_FILTERS = ("component", "backend", "arch", "engine", "level", "verdict", "outcome")
+
+
+def _sound(row: Row, columns: list[tuple[str, str, int]]) -> bool:
+    """Whether values are of the types of their columns: in a damaged file anything may stand."""
+    return all(
+        isinstance(row[name], int if kind == "INTEGER" else str) or (row[name] is None and not required)
+        for name, kind, required in columns
+        if name in row
+    )
 
 
 def _equal(given: Mapping[str, str | None], allowed: tuple[str, ...]) -> tuple[list[str], list[Any]]:
@@ -137,7 +163,7 @@ def _equal(given: Mapping[str, str | None], allowed: tuple[str, ...]) -> tuple[l
 
 
 def _where(conditions: list[str]) -> str:
-    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
 def _limit(limit: int | None) -> str:

@@ -37,8 +37,8 @@ def catch_up(store: Store, transcripts: Path, tell: Tell = lambda _: None) -> li
         now = standing(store.all_folded(), transcripts)
     if not now.other:
         return _fold_all(store, now.grown, tell)
-    names = ", ".join(now.other[:3]) + ("…" if len(now.other) > 3 else "")
-    tell(f"{len(now.other)} transcripts are not those that were folded ({names}): making all rows again")
+    names = ", ".join(now.other[:3]) + (f" and {len(now.other) - 3} more" if len(now.other) > 3 else "")
+    tell(f"not what was folded any more, or gone: {names}; making all rows again")
     return rebuild(store, transcripts, tell)
 
 

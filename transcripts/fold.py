@@ -205,6 +205,8 @@ def _rows_of(writing: Writing, name: str, step: _Step) -> list[str]:
         try:
             writing.add_finding(data, name, seq, step.at)
         except StoreError as error:
+            if error.damaged:
+                raise
             return [f"event {seq}: {error}"]
         return []
     match data["kind"]:

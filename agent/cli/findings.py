@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -33,7 +32,7 @@ def findings() -> None:
 @json_option
 def list_(
     component: str | None, backend: str | None, arch: str | None, everything: bool, as_json: bool
-) -> None:
+) -> int:
     """Findings, newest first.
 
     \b
@@ -47,13 +46,14 @@ def list_(
 
         arch = parse_architecture(arch).name
     home = the_home()
-    rows = _views(home).findings(
+    views, code = _views(home)
+    rows = views.findings(
         statuses=() if everything else ("current",), component=component, backend=backend, arch=arch
     )
     if as_json:
-        emit({"findings": [_document(row) for row in rows]})
-        return
-    if not rows:
+        emit({"findings": [_document(views, row) for row in rows]})
+        return code
+    if not rows and not code:
         click.echo("No findings." if component or backend or arch else "No findings yet.")
     cells = [
         [
@@ -63,19 +63,20 @@ def list_(
             row["arch"],
             row["verdict"] or row["outcome"] or "",
             row["status"] if everything else "",
-            shorten(_versions(row), 44),
-            shorten(_scenario(row), 60),
+            shorten(_versions(views, row), 44),
+            shorten(_scenario(views, row), 60),
         ]
         for row in rows
     ]
     for line in table(cells):
         click.echo(line)
+    return code
 
 
 @findings.command()
 @click.argument("finding")
 @json_option
-def show(finding: str, as_json: bool) -> None:
+def show(finding: str, as_json: bool) -> int:
     """FINDING (an id or its beginning) with the evidence it rests on.
 
     \b
@@ -83,23 +84,24 @@ def show(finding: str, as_json: bool) -> None:
       agent findings show 3f9a1c
       agent findings show 3f9a1c --json
     """
-    views = _views(the_home())
+    views, code = _views(the_home())
     row = views.finding(finding)
     evidence = views.evidence(row["id"])
     if as_json:
-        emit({**_document(row), "evidence": [dict(one) for one in evidence]})
-        return
+        emit({**_document(views, row), "evidence": [dict(one) for one in evidence]})
+        return code
     click.echo(squeeze(row["sentence"]))
     for key in ("id", "status", "level", "engine"):
         click.echo(f"  {key:10} {squeeze(str(row[key]))}")
-    click.echo(f"  {'packages':10} {squeeze(_versions(row))}")
-    click.echo(f"  {'scenario':10} {squeeze(_scenario(row)) or 'as the engine defaults it'}")
+    click.echo(f"  {'packages':10} {squeeze(_versions(views, row))}")
+    click.echo(f"  {'scenario':10} {squeeze(_scenario(views, row)) or 'as the engine defaults it'}")
     click.echo(f"  {'recorded':10} {row['recorded_at']}, {row['transcript']} event {row['event']}")
     for one in evidence:
         click.echo("")
         click.echo(squeeze(_place(one)))
         for line in safe_block(one["text"]).splitlines():
             click.echo(f"    {line}")
+    return code
 
 
 @findings.command()
@@ -148,8 +150,8 @@ def _compared(name: str, before: dict[str, str] | None, after: str) -> list[str]
     return [name, (was or "-")[:12], after[:12], "same" if was == after else "changed" if was else "new"]
 
 
-def _views(home: Home) -> Views:
-    """The views, after whatever is new in the transcripts is folded."""
+def _views(home: Home) -> tuple[Views, int]:
+    """The views, after whatever is new in the transcripts is folded, and the exit code where it cannot be."""
     from transcripts.standing import standing
 
     views = Views(home)
@@ -165,23 +167,23 @@ def _views(home: Home) -> Views:
                 for problem in catch_up(store, home.transcripts, progress):
                     progress(f"warning: {problem}")
         except StoreError as error:
-            # What can be read is still worth reading, and what cannot says so itself.
+            # What can be read is still worth reading, and what cannot be says so itself.
             left = len(now.grown) + len(now.other)
             progress(f"warning: {error}; {left} transcripts are not taken into account")
-    return views
+            return views, error.exit_code
+    return views, 0
 
 
-def _document(row: Any) -> dict[str, Any]:
-    parsed = {key: json.loads(row[key]) for key in ("packages", "scenario", "claim") if row[key]}
-    return {**row, **parsed}
+def _document(views: Views, row: Any) -> dict[str, Any]:
+    return {**row, **{key: views.parsed(row, key) for key in ("packages", "scenario", "claim")}}
 
 
-def _versions(row: Any) -> str:
-    return ", ".join(f"{name} {version}" for name, version in json.loads(row["packages"]).items())
+def _versions(views: Views, row: Any) -> str:
+    return ", ".join(f"{name} {version}" for name, version in views.parsed(row, "packages").items())
 
 
-def _scenario(row: Any) -> str:
-    return ", ".join(f"{key}={value}" for key, value in json.loads(row["scenario"]).items())
+def _scenario(views: Views, row: Any) -> str:
+    return ", ".join(f"{key}={value}" for key, value in views.parsed(row, "scenario").items())
 
 
 def _place(one: Any) -> str:
