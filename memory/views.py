@@ -122,7 +122,10 @@ class Views:
     def _all(
         self, view: str, rest: str = "", values: Iterable[Any] = (), *, newest: bool = False
     ) -> list[Row]:
-        """Rows of a view; ``rest`` of the query is fixed text with ``?``. ``newest``: none of an older one."""
+        """Rows of a view. ``rest`` of the query is fixed text with ``?``.
+
+        ``newest``: none of a database with an older schema.
+        """
         with explained(self._path, "read"):
             if not self._path.exists():
                 return []

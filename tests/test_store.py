@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from known import CLAIM, EVIDENCE, finding, rows, write
 from sqlalchemy import inspect
 from sqlmodel import SQLModel
 
 from memory.artifacts import ArtifactError, Artifacts
-from memory.canonical import canonical, finding_id
+from memory.canonical import canonical
 from memory.clock import FixedClock
 from memory.database import Folded
 from memory.home import Home, HomeError
@@ -28,75 +29,24 @@ from memory.sentences import render
 from memory.store import Store, StoreError
 from memory.views import Views
 from memory.vocabulary import (
-    Because,
-    Claim,
     Condition,
-    Evidence,
     Finding,
-    HypothesisState,
     Level,
     Measurement,
     Outcome,
-    Row,
-    Target,
     Verdict,
 )
 from transcripts.catch_up import catch_up, rebuild
-from transcripts.events import Called, Concluded, Found, HypothesisChanged, Noted, Opened, Understood
+from transcripts.events import Called, Noted
 from transcripts.fold import FoldError, fold
 from transcripts.log import Log, LogError
 from transcripts.standing import standing
 
-EVIDENCE = Evidence(
-    package="flashinfer-python", version="0.6.5", file="flashinfer/jit/fused_moe.py", line=251, end_line=253,
-    sha256="ab" * 32, text="supported_major_versions=[10]", idiom="jit_major_versions",
-)  # fmt: skip
-CLAIM = Claim(
-    component="moe_runner", backend="alpha_kernels", arch="sm120", engine="sglang",
-    packages={"flashinfer-python": "0.6.5", "sglang": "0.5.9"}, scenario={"quantisation": "nvfp4"},
-    level=Level.STATIC, verdict=Verdict.BLOCKED, because=Because.ARCHITECTURE, source_evidence=(EVIDENCE,),
-)  # fmt: skip
-
-
 HYPOTHESIS = dict.fromkeys(("id", "component", "backend", "arch", "state", "because"), "h")
-
-
-def finding(**changes: Any) -> Finding:
-    claim = CLAIM.model_copy(update=changes)
-    return Finding(id=finding_id(claim.model_dump(mode="json")), claim=claim, transcript="", event=0)
-
-
-def write(home: Home, name: str, findings: list[Finding], day: int = 1, *, conclude: bool = True) -> Path:
-    """A transcript with a question, a hypothesis, ``findings``, and an end."""
-    path = home.transcripts / f"{name}.jsonl"
-    opened = Opened(investigation=name, program="assay-agent 0.1.0", driver="planner", question="q", seed=1)
-    target = Target(question="q", model="m", quantisation="nvfp4", arch="sm120")
-    row = Row(component="moe_runner", backend="alpha_kernels", arch="sm120", verdict=Verdict.BLOCKED)
-    with Log.create(path, opened, FixedClock(f"2026-01-{day:02}T00:00:00.000Z")) as log:
-        log.append(Understood(target=target, environment="env", packages={"sglang": "0.5.9"}))
-        for state in (HypothesisState.OPEN, HypothesisState.PREDICTED):
-            log.append(
-                HypothesisChanged(
-                    id="h1", component="moe_runner", backend="alpha_kernels", arch="sm120", state=state,
-                    because=f"it is {state.value}", row=row if state is HypothesisState.PREDICTED else None,
-                )
-            )  # fmt: skip
-        for item in findings:
-            log.append(Found(finding=item))
-        if conclude:
-            log.append(Concluded(exit_reason="answered", exit_code=0, summary="done"))
-    return path
 
 
 def grown(home: Home) -> list[str]:
     return [path.name for path in standing(Views(home).folded(), home.transcripts).grown]
-
-
-def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, sorted: the content of the database."""
-    with closing(sqlite3.connect(home.findings_db)) as connection:
-        names = [n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")]
-        return {n: sorted(connection.execute(f"SELECT * FROM {n}"), key=repr) for n in names}  # noqa: S608
 
 
 def test_an_investigation_becomes_rows(home: Home) -> None:

@@ -167,6 +167,8 @@ def _views(home: Home) -> tuple[Views, int]:
                 for problem in catch_up(store, home.transcripts, progress):
                     progress(f"warning: {problem}")
         except StoreError as error:
+            if error.damaged:
+                raise
             # What can be read is still worth reading, and what cannot be says so itself.
             left = len(now.grown) + len(now.other)
             progress(f"warning: {error}; {left} transcripts are not taken into account")
