@@ -1,88 +1,89 @@
-"""What starting the program costs: CPU time of commands that only read, beside an empty Python.
+"""What commands that only read cost: CPU time of whole processes, beside an empty Python.
 
-    python benchmarks/cli_start.py [--repeats N] [--json]
+    python benchmarks/cli_start.py [--repeats N] [--environment FOLDER --cell COMPONENT BACKEND] [--json]
 
-Medians of user + system CPU seconds of whole processes; the ratio to ``python -c pass`` is what travels
-between machines. Exit 1 if a command is over its budget.
+Medians of user + system seconds; the ratio to ``python -c pass`` is what travels between machines. Without
+``--environment`` the packages that are read are a tiny engine. Exit 1 if a command is over its budget.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import resource
-import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-BUDGETS = {"agent --help": 0.15, "findings list": 0.4, "transcripts show": 0.4}
-"""CPU seconds."""
+from measure import EMPTY, PROGRAM, medians, run, tell
+
+BUDGETS = {
+    "agent --help": 0.15,
+    "findings list": 0.4,
+    "explain": 0.4,
+    "backends": 1.0,
+    "report --last": 0.4,
+    "transcripts show": 0.4,
+    "transcripts list": 0.4,
+}
+"""CPU seconds, when what is asked for was read before."""
+
+TRANSCRIPTS = 2000
+"""How many there are to list."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--environment", type=Path, help="a folder of packages with an engine")
+    parser.add_argument("--cell", nargs=2, default=["fp4_gemm", "cedar"])
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        environment = {**os.environ, "ASSAY_HOME": name, "PYTHONPATH": str(ROOT)}
-        transcript = _recorded(Path(name))
-        program = [sys.executable, "-m", "agent.cli.main"]
-        commands = {
-            "python -c pass": [sys.executable, "-c", "pass"],
-            "agent --help": [*program, "--help"],
-            "findings list": [*program, "findings", "list"],
-            "transcripts show": [*program, "transcripts", "show", str(transcript)],
+        folder = Path(name)
+        engine = args.environment or _engine(folder / "site-packages")
+        home, many = folder / "home", folder / "many"
+        asked = ["-e", str(engine), "--arch", "sm120"]
+        # Whatever comes of it: some engines have no candidate.
+        run(["sh", "-c", '"$@" || true', "sh", *PROGRAM, "investigate", "nvfp4 on sm120", *asked], home)
+        (transcript,) = (home / "transcripts").glob("*.jsonl")
+        _copies(transcript, many / "transcripts")
+        listing = ["env", f"ASSAY_HOME={many}", *PROGRAM, "transcripts", "list"]
+        costs = medians(
+            {
+                "agent --help": [*PROGRAM, "--help"],
+                "findings list": [*PROGRAM, "findings", "list"],
+                "explain": [*PROGRAM, "explain", *args.cell, *asked],
+                "backends": [*PROGRAM, "backends", *asked, "--arch", "sm90", "--arch", "sm100"],
+                "report --last": [*PROGRAM, "report", "--last"],
+                "transcripts show": [*PROGRAM, "transcripts", "show", "--last"],
+                "transcripts list": listing,
+            },
+            home,
+            args.repeats,
+        )
+    empty = costs[EMPTY].cpu
+    rows = [
+        {
+            "command": label,
+            "cpu": f"{cost.cpu * 1000:.0f} ms",
+            "ratio": f"{cost.cpu / empty:.1f} x",
+            "budget": f"{BUDGETS[label] * 1000:.0f} ms" if label in BUDGETS else "",
         }
-        for command in commands.values():
-            _cpu(command, environment)  # warm: byte code is written, files are cached
-        # Interleaved, so that what else the machine does falls on all alike.
-        seconds: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(args.repeats):
-            for label, command in commands.items():
-                seconds[label].append(_cpu(command, environment))
-    medians = {label: statistics.median(times) for label, times in seconds.items()}
-    empty = medians["python -c pass"]
-    over = [label for label, budget in BUDGETS.items() if medians[label] > budget]
-    if args.json:
-        print(json.dumps({"cpu_seconds": medians, "over_budget": over}))
-    else:
-        for label, median in medians.items():
-            budget = f"budget {BUDGETS[label] * 1000:.0f} ms" if label in BUDGETS else ""
-            print(f"{label:18} {median * 1000:6.0f} ms CPU  {median / empty:5.1f} x  {budget}")
-    return 1 if over else 0
+        for label, cost in costs.items()
+    ]
+    return tell(rows, [label for label, budget in BUDGETS.items() if costs[label].cpu > budget], args.json)
 
 
-def _cpu(command: list[str], environment: dict[str, str]) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def _engine(root: Path) -> Path:
+    from tiny_engine import write_engine
+
+    return write_engine(root)
 
 
-def _recorded(home: Path) -> Path:
-    """A transcript of 400 events and the findings database that belongs to it."""
-    sys.path.insert(0, str(ROOT))
-    from memory.clock import FixedClock
-    from memory.home import Home
-    from memory.store import Store
-    from transcripts.catch_up import catch_up
-    from transcripts.events import Noted, Opened
-    from transcripts.log import Log
-
-    prepared = Home(home).prepare()
-    path = prepared.transcripts / "20260307-abcdef.jsonl"
-    opened = Opened(investigation=path.stem, program="benchmark", driver="none", question="q", seed=0)
-    with Log.create(path, opened, FixedClock()) as log:
-        for number in range(400):
-            log.append(Noted(text=f"event {number} " + "x" * 200))
-    with Store(prepared) as store:
-        catch_up(store, prepared.transcripts)
-    return path
+def _copies(transcript: Path, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for number in range(TRANSCRIPTS):
+        os.link(transcript, folder / f"20260101-{number:06x}.jsonl")
 
 
 if __name__ == "__main__":
