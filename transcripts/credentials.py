@@ -32,7 +32,7 @@ _IS = r"\\?[\"']?\s*(?::\s*str\s*=|:=|=>|[:=])\s*"
 _ASSIGNS = re.compile(rf"(?:{'|'.join(_NAMES)})(?:or)?[ds]?(?:[_-]?id)?\\?[\"']?\s*[:=]")
 _SCHEME = r"(?i)\b[a-z][a-z0-9+.-]{0,20}://"
 
-SECRET_NAME = re.compile(rf"(?i)[\w .-]{{0,80}}{_NAME}")
+SECRET_NAME = re.compile(rf"(?is).{{0,80}}?{_NAME}")
 """The name of a field whose value is a secret."""
 SECRET_OPTION = re.compile(f"(?i){_OPTION}")
 """An option whose value, the next argument, is a secret."""

@@ -41,15 +41,13 @@ class Redactor:
     """
 
     def __init__(self, exact: Iterable[str] = (), *, found: Callable[[str], None] = lambda _: None) -> None:
-        spellings = sorted(
-            {one for secret in exact for one in _spellings(secret)}, key=lambda s: (-len(s), s)
-        )
-        if spellings and len(spellings[-1]) < LEAST:
+        known = sorted({one for secret in exact for one in spellings(secret)}, key=lambda s: (-len(s), s))
+        if known and len(known[-1]) < LEAST:
             raise ValueError(f"a secret of less than {LEAST} characters would be found everywhere")
-        self._exact = tuple(spellings)
-        self._pattern = re.compile("|".join([f"({MARKER.pattern})", *map(re.escape, spellings)]))
+        self._exact = tuple(known)
+        self._pattern = re.compile("|".join([f"({MARKER.pattern})", *map(re.escape, known)]))
         self._found = found
-        self._shortest = min([SHORTEST, *map(len, spellings)])
+        self._shortest = min([SHORTEST, *map(len, known)])
         self._clean: set[str] = set()
 
     def __call__(self, value: JSON) -> JSON:
@@ -57,6 +55,10 @@ class Redactor:
 
         Hashes in it that are over its own words follow: the sha256 of an excerpt, the id of a finding.
         """
+        return true_again(value, self.without(value))
+
+    def without(self, value: JSON) -> JSON:
+        """``value`` without secrets, its hashes as they were."""
         return value if self._is_clean(value) else self._replaced(value)
 
     def _is_clean(self, value: JSON) -> bool:
@@ -121,7 +123,7 @@ class Redactor:
                 new = self._field(key, item)
             same = same and name == key and new is item
             replaced[name] = new
-        return value if same else _true_again(value, replaced)
+        return value if same else replaced
 
     def _field(self, key: str, value: str) -> str:
         """The value of a field, which the field's name may tell to be a secret."""
@@ -214,7 +216,7 @@ def _names_one(text: str) -> bool:
     return bool(known) or text.lower().endswith("authorization")
 
 
-def _spellings(secret: str) -> set[str]:
+def spellings(secret: str) -> set[str]:
     """A secret as it stands in text, in JSON within text, and in a URL."""
     return {
         secret,
@@ -224,18 +226,31 @@ def _spellings(secret: str) -> set[str]:
     }
 
 
-def _true_again(old: dict[str, JSON], new: dict[str, JSON]) -> dict[str, JSON]:
-    """``new`` with the hashes that ``old`` had over its own words: of an excerpt, of a finding's claim."""
-    excerpt, claim = old.get("excerpt"), old.get("claim")
-    if (
-        isinstance(excerpt, str)
-        and isinstance(new.get("excerpt"), str)
-        and old.get("sha256") == _hash(excerpt)
-    ):
-        new["sha256"] = _hash(new["excerpt"])
-    if isinstance(claim, dict) and isinstance(new.get("claim"), dict) and old.get("id") == finding_id(claim):
-        new["id"] = finding_id(new["claim"])
-    return new
+def true_again(old: JSON, new: JSON, renamed: Callable[[str, str], None] = lambda _old, _new: None) -> JSON:
+    """``new``, made of ``old`` value by value, with the hashes that ``old`` had over its own words: of an
+    excerpt, and the id of a finding. ``renamed`` is told of findings that have another id now."""
+    if new is old or not isinstance(new, dict | list | tuple):
+        return new
+    if not isinstance(new, dict):
+        return [true_again(*pair, renamed) for pair in zip(old, new, strict=True)]
+    pairs = zip(old.values(), new.items(), strict=True)
+    fresh = {key: true_again(before, after, renamed) for before, (key, after) in pairs}
+    said, says = old.get("excerpt"), fresh.get("excerpt")
+    if isinstance(said, str) and isinstance(says, str) and old.get("sha256") == _hash(said):
+        fresh["sha256"] = _hash(says)
+    before, after = (claim_id(one["claim"]) if "claim" in one else None for one in (old, fresh))
+    if before is not None and after is not None and before == old.get("id"):
+        fresh["id"] = after
+        renamed(before, after)
+    return fresh
+
+
+def claim_id(claim: JSON) -> str | None:
+    """The id of the finding that a claim makes; None for what is no claim."""
+    try:
+        return finding_id(claim)
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def _hash(text: str) -> str:
