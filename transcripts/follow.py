@@ -19,7 +19,7 @@ from transcripts.secrets import JSON, Redactor, true_again
 Cut = Callable[[str], tuple[str, bytes | None]]
 """What a log shows of a result's JSON, and the bytes of the whole where that is not all."""
 
-_NAME = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{16})(?![0-9A-Za-z])")
+_NAME = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{16}|[0-9a-f]{8})(?![0-9A-Za-z])")
 
 
 class NotYetError(Exception):
@@ -27,7 +27,7 @@ class NotYetError(Exception):
 
 
 def names_in(text: str) -> set[str]:
-    """Everything in ``text`` that can be a hash, or the id of a finding."""
+    """Everything in ``text`` that can be a hash, or the id of a finding or of a hypothesis."""
     return set(_NAME.findall(text))
 
 
@@ -104,7 +104,7 @@ class Following:
             new = fresh
 
     def _named(self, text: str) -> str:
-        return _NAME.sub(self._new_name, text) if len(text) >= 16 else text
+        return _NAME.sub(self._new_name, text) if len(text) >= 8 else text
 
     def _new_name(self, match: re.Match[str]) -> str:
         if match[0] not in self.names and match[0] in self._waiting:

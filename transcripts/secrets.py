@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from memory.canonical import finding_id
+from memory.clock import hypothesis_id
 from transcripts.credentials import MARKER, RULES, SECRET_NAME, SECRET_OPTION, SHORTEST, Rule, named
 
 JSON: TypeAlias = Any
@@ -53,7 +54,7 @@ class Redactor:
     def __call__(self, value: JSON) -> JSON:
         """``value`` without secrets: the same object where there are none, else a new one.
 
-        Hashes in it that are over its own words follow: the sha256 of an excerpt, the id of a finding.
+        Hashes in it that are over its own words follow: the sha256 of an excerpt, ids of findings.
         """
         return true_again(value, self.without(value))
 
@@ -228,7 +229,7 @@ def spellings(secret: str) -> set[str]:
 
 def true_again(old: JSON, new: JSON, renamed: Callable[[str, str], None] = lambda _old, _new: None) -> JSON:
     """``new``, made of ``old`` value by value, with the hashes that ``old`` had over its own words: of an
-    excerpt, and the id of a finding. ``renamed`` is told of findings that have another id now."""
+    excerpt, and the ids of findings and hypotheses. ``renamed`` is told of ids that are others now."""
     if new is old or not isinstance(new, dict | list | tuple):
         return new
     if not isinstance(new, dict):
@@ -238,18 +239,20 @@ def true_again(old: JSON, new: JSON, renamed: Callable[[str, str], None] = lambd
     said, says = old.get("excerpt"), fresh.get("excerpt")
     if isinstance(said, str) and isinstance(says, str) and old.get("sha256") == _hash(said):
         fresh["sha256"] = _hash(says)
-    before, after = (claim_id(one["claim"]) if "claim" in one else None for one in (old, fresh))
-    if before is not None and after is not None and before == old.get("id"):
+    before, after = derived_id(old), derived_id(fresh)
+    if before is not None and after is not None and before == old.get("id") != after:
         fresh["id"] = after
         renamed(before, after)
     return fresh
 
 
-def claim_id(claim: JSON) -> str | None:
-    """The id of the finding that a claim makes; None for what is no claim."""
+def derived_id(value: dict[str, JSON]) -> str | None:
+    """The id that a finding or a hypothesis has by what it says; None for what is neither."""
     try:
-        return finding_id(claim)
-    except (AttributeError, TypeError, ValueError):
+        if "claim" in value:
+            return finding_id(value["claim"])
+        return hypothesis_id(value["component"], value["backend"], value["arch"])
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
 
 

@@ -13,7 +13,7 @@ from transcripts.chain import LogError
 from transcripts.follow import document_of, names_in
 from transcripts.log import verify
 from transcripts.reader import read_raw, records, torn_bytes
-from transcripts.secrets import JSON, Redactor, claim_id
+from transcripts.secrets import JSON, Redactor, derived_id
 
 
 class DamagedError(LogError):
@@ -96,7 +96,7 @@ class Surveyor:
 
     def _claims(self, data: JSON, found: Surveyed) -> None:
         for value in dicts_in(data):
-            if "claim" in value and claim_id(value["claim"]) == value.get("id"):
+            if "claim" in value and derived_id(value) == value.get("id"):
                 names = names_in(canonical(value["claim"]))
                 changes = self._redact.without(value["claim"]) is not value["claim"]
                 found.claims[value["id"]] = names | ({value["id"]} if changes else set())

@@ -41,8 +41,8 @@ def redact(
     """Take out of TRANSCRIPT (an id, its beginning, or a file) what looks like a secret.
 
     The log is written anew under the same numbers and times, and whatever names one of its hashes follows:
-    findings, artifacts, other transcripts, the database. Secrets that do not look like one are read from a file
-    or stdin, never from the command line, which others can see. Exit code 1: one still stands somewhere.
+    findings, artifacts, other transcripts, the database. Secrets that do not look like one are read from a
+    file or stdin, never from the command line, which others see. Exit code 1: one still stands somewhere.
 
     \b
     Examples:
@@ -102,13 +102,11 @@ def _lines(done: Redacted, dry_run: bool) -> list[str]:
     if not lines:
         lines.append("nothing to redact")
     if done.artifacts:
-        lines.append(f"{done.artifacts} artifacts replaced")
-    for name in done.kept:
-        lines.append(
-            f"artifact {name} is kept as it was: other transcripts name it; redact those too (--all)"
-        )
-    for path in done.left:
-        lines.append(f"a secret still stands in {path}; other transcripts are redacted with --all")
+        lines.append(f"{done.artifacts} artifact{'s' if done.artifacts > 1 else ''} replaced")
+    lines += [
+        f"artifact {name} is kept: other transcripts name it; redact them too (--all)" for name in done.kept
+    ]
+    lines += [f"a secret still stands in {path}; redact all that name it (--all)" for path in done.left]
     if done.changed and not dry_run:
         lines.append("What was written once may have been read: replace the secrets themselves.")
     return lines
@@ -118,7 +116,8 @@ def _line(one: Surveyed, would: str) -> str:
     torn = f"; {one.torn} bytes of a torn last line {would}cut off" if one.torn else ""
     if not one.strings:
         return f"{one.path.stem}: {would or 'is '}written anew, since it cites another{torn}"
-    return f"{one.path.stem}: {one.strings} strings {would}redacted in {one.touched} of {one.events} events{torn}"
+    where = f"in {one.touched} of {one.events} events"
+    return f"{one.path.stem}: {one.strings} strings {would}redacted {where}{torn}"
 
 
 def _document(done: Redacted, dry_run: bool) -> dict[str, Any]:

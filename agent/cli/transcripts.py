@@ -20,6 +20,7 @@ from memory.home import Home
 COMMANDS = {
     "list": ("agent.cli.transcripts:list_", "Transcripts, newest first."),
     "show": ("agent.cli.transcripts:show", "The events of a transcript, one line each."),
+    "redact": ("agent.cli.redact:redact", "Take out what should not have been written."),
 }
 
 
