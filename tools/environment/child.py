@@ -20,24 +20,40 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 import psutil
+
+from tools import stopping
+from tools.errors import ToolError
 
 POLL = 0.05
 GRACE = 3.0
 """Seconds between asking the tree to end and ending it."""
 
-# Linux can end a child when its parent is killed outright, where no ``finally`` runs: asked for by the child
-# itself before it becomes the program. Elsewhere such a child runs on to its own end. Why it could not become
-# the program goes through a pipe: its exit code could be mistaken for the program's.
+MEMORY = 8 << 30
+"""Bytes that one process may write to, by default: many times what a resolver or a search needs."""
+OUTPUT = 64 << 20
+"""Bytes of output, by default: more than any question here is answered with."""
+
+# Linux can end a child when its parent is killed outright, where no ``finally`` runs: asked for by the
+# child itself before it becomes the program. The parent is the thread that started it; since that one waits
+# here until the child is gone, it cannot end too soon. Elsewhere such a child runs on to its own end, and
+# without a limit to its memory: RLIMIT_DATA counts what is private and written to (RLIMIT_AS would count
+# what a GPU's driver only reserves). Why it could not become the program goes through a pipe: its exit code
+# could be mistaken for the program's.
 _ENDS_WITH_PARENT = """
-import ctypes, os, signal, sys
+import ctypes, os, resource, signal, sys
 pipe = int(sys.argv[2])
 os.set_inheritable(pipe, False)
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() == int(sys.argv[1]):
     try:
-        os.execv(sys.argv[3], sys.argv[3:])
+        for which, wanted in ((resource.RLIMIT_DATA, int(sys.argv[3])), (resource.RLIMIT_CORE, 0)):
+            most = resource.getrlimit(which)[1]
+            if wanted >= 0 and (most == resource.RLIM_INFINITY or wanted < most):
+                resource.setrlimit(which, (wanted, wanted))
+        os.execv(sys.argv[4], sys.argv[4:])
     except OSError as error:
         os.write(pipe, str(error.errno).encode())
 os._exit(127)
@@ -56,6 +72,10 @@ NETWORK = {
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "NETRC"),
 }
 """Variables that say how to reach a network: for children that do, since a proxy's may hold a password."""
+
+
+class OutputError(ToolError):
+    """A child wrote more than it may, and was ended for it."""
 
 
 @dataclass(frozen=True)
@@ -84,21 +104,28 @@ def run_child(
     tick: Callable[[float], None] = lambda _: None,
     errors: Path | None = None,
     grace: float = GRACE,
+    memory: int | None = MEMORY,
+    most_output: int = OUTPUT,
 ) -> Ended:
     """Run ``command`` in ``folder`` and wait; stdout goes to ``output``, stderr to ``errors`` or there too.
 
-    ``tick`` is called about twenty times a second with the seconds gone by. ``grace``: seconds between asking
-    what is left of the tree to end and ending it. Raises ``OSError`` if the program cannot be started.
+    ``tick`` is called about twenty times a second with the seconds gone by. ``grace``: seconds between
+    asking what is left of the tree to end and ending it. ``memory``: bytes that each process of the tree
+    may write to; None: as many as there are. ``most_output``: bytes of both streams together. Raises
+    ``OSError`` if the program cannot be started, :class:`OutputError` if it writes too much,
+    :class:`tools.stopping.Stopped` if this thread is asked to stop; the child is gone then too.
     """
+    stopping.check()
     started = time.monotonic()
     with contextlib.ExitStack() as files:
         out = files.enter_context(output.open("wb"))
-        err = files.enter_context(errors.open("wb")) if errors else subprocess.STDOUT
+        err = files.enter_context(errors.open("wb")) if errors else None
         files.enter_context(_terminated_as_exit())
+        files.enter_context(stopping.child())
         failed, says = os.pipe()
         files.callback(os.close, failed)
         try:
-            guarded = _guarded(command, says)
+            guarded = _guarded(command, says, memory)
             process = subprocess.Popen(
                 guarded,
                 pass_fds=(says,) if _GUARDS else (),
@@ -106,7 +133,7 @@ def run_child(
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
-                stderr=err,
+                stderr=err or subprocess.STDOUT,
                 start_new_session=True,
             )
         finally:
@@ -122,9 +149,21 @@ def run_child(
                     if gone > seconds:
                         timed_out = True
                         break
+                    if _size(out, err) > most_output:
+                        break
+                    stopping.check()
                     tick(gone)
         finally:
-            end_tree(process, grace)
+            try:
+                end_tree(process, grace)
+            except BaseException:  # asked to stop once more: there is no more time for asking
+                end_tree(process, 0.0)
+                raise
+        if _size(out, err) > most_output:
+            raise OutputError(
+                f"{Path(command[0]).name} wrote more than {most_output / 1e6:.0f} MB and was ended; "
+                "ask for less, or find out what it writes without end"
+            )
         os.set_blocking(failed, False)
         with contextlib.suppress(BlockingIOError):
             if number := os.read(failed, 16):
@@ -132,7 +171,11 @@ def run_child(
     return Ended(process.returncode, timed_out, time.monotonic() - started)
 
 
-def _guarded(command: Sequence[str], pipe: int) -> list[str]:
+def _size(*streams: IO[bytes] | None) -> int:
+    return sum(os.fstat(stream.fileno()).st_size for stream in streams if stream)
+
+
+def _guarded(command: Sequence[str], pipe: int, memory: int | None) -> list[str]:
     """The command, made not to outlive this process; it says through ``pipe`` if it could not be started.
 
     Raises ``FileNotFoundError`` without a program.
@@ -150,6 +193,7 @@ def _guarded(command: Sequence[str], pipe: int) -> list[str]:
         _ENDS_WITH_PARENT,
         str(os.getpid()),
         str(pipe),
+        str(-1 if memory is None else memory),
         program,
         *command[1:],
     ]
