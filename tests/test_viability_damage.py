@@ -42,7 +42,7 @@ def engine(tmp_path: Path) -> Engine:
 
 def everything(engine: Engine) -> list[Row]:
     cells = [engine.asking(backend, arch) for backend in BACKENDS for arch in ("sm90", "sm120")]
-    traces = trace_many(engine.context, cells)
+    traces = list(trace_many(engine.context, cells))
     assert [(trace.row.backend, trace.row.arch) for trace in traces] == [
         (cell.backend, cell.arch) for cell in cells
     ]
@@ -195,13 +195,13 @@ def test_an_environment_without_the_engine_is_refused(engine: Engine) -> None:
 def test_an_engine_without_a_profile_is_refused(engine: Engine) -> None:
     cell = engine.asking("birch", "sm120").model_copy(update={"engine": "nonesuch"})
     with pytest.raises(ToolError, match="nonesuch"):
-        trace_many(engine.context, [cell])
+        list(trace_many(engine.context, [cell]))
 
 
 def test_no_environment_of_that_name_is_refused(engine: Engine) -> None:
     cell = engine.asking("birch", "sm120").model_copy(update={"environment": str(engine.root / "nowhere")})
     with pytest.raises(ToolError, match="nowhere"):
-        trace_many(engine.context, [cell])
+        list(trace_many(engine.context, [cell]))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_what_the_engine_does_not_declare_is_unknown_with_what_it_declares(
     engine: Engine, component: str, backend: str, said: str
 ) -> None:
     cell = engine.asking(backend, "sm120").model_copy(update={"component": component})
-    trace = trace_many(engine.context, [cell])[0]
+    (trace,) = trace_many(engine.context, [cell])
     assert trace.row.verdict is Verdict.UNKNOWN
     assert any(said in note for note in trace.notes)
 

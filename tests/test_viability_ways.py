@@ -252,7 +252,8 @@ def seams(engine: Engine) -> Engine:
 
 def seam(engine: Engine, backend: str, arch: str, **scenario: str) -> Trace:
     cell = engine.asking(backend, arch).model_copy(update={"component": "seam", "scenario": scenario})
-    return trace_many(engine.context, [cell])[0]
+    (trace,) = trace_many(engine.context, [cell])
+    return trace
 
 
 def test_a_backend_for_one_kind_of_model_is_judged_for_that_kind(seams: Engine) -> None:

@@ -76,7 +76,8 @@ class Engine:
         )
 
     def trace(self, backend: str, arch: str) -> Trace:
-        return trace_many(self.context, [self.asking(backend, arch)])[0]
+        (trace,) = trace_many(self.context, [self.asking(backend, arch)])
+        return trace
 
     def verdicts(self, backend: str, *archs: str) -> dict[str, str]:
         cells = [self.asking(backend, arch) for arch in archs]
@@ -143,4 +144,4 @@ def only_one(context: Context, name: str) -> Iterator[None]:
 def traced(context: Context, cells: Sequence[TraceInput]) -> list[Trace]:
     """Traces of ``cells``, remembered for the rest of the run."""
     with only_one(context, "traces"):
-        return trace_many(context, list(cells))
+        return list(trace_many(context, list(cells)))

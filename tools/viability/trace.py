@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from memory.architecture import parse_architecture
+from memory.architecture import ArchitectureError, parse_architecture
 from memory.vocabulary import Contract, Effect, Row
 from tools.base import ToolError, tool
 from tools.environment.model import Environment
-from tools.environment.store import open_environment
+from tools.environment.store import open_for
 from tools.viability.analysis import Analysis
 from tools.viability.batch import follow
 from tools.viability.cache import TraceCache
@@ -60,37 +60,52 @@ class Trace(Contract):
     notes: tuple[str, ...] = ()
 
 
-@tool(effect=Effect.READS)
+@tool(effect=Effect.READS, alone=True)
 def trace_viability(args: TraceInput, context: Any) -> Trace:
     """Follow an engine's option value through the sources to the code that would run; say what refuses it.
 
     The verdict is static: ``blocked`` is proven by the lines given as evidence, ``no_static_obstacle`` is not
     "works", ``unknown`` says why it could not be followed.
     """
-    return trace_many(context, [args])[0]
+    with closing(trace_many(context, [args])) as traces:
+        return next(traces)
 
 
-def trace_many(context: Any, cells: list[TraceInput]) -> list[Trace]:
+def trace_many(context: Any, cells: Sequence[TraceInput]) -> Generator[Trace]:
     """Many cells at once, in the order given: remembered ones from the cache, the rest on all cores.
 
-    Each is remembered as soon as it is done, so that an interrupted batch goes on where it ended. Raises
-    ``ToolError`` for an environment or an engine that is not there, ``ArchitectureError`` for a wrong name.
+    Each is given as soon as it and those before it are done, and remembered as soon as it is done itself, so
+    that what was interrupted goes on there. A cell whose environment, engine or architecture does not exist
+    raises ``ToolError`` when its turn comes. Close the generator (or exhaust it) to end the workers.
     """
     results: dict[int, Trace] = {}
-    groups: dict[tuple[str, str], list[int]] = {}
+    given = 0
+
+    def ready() -> Iterator[Trace]:
+        nonlocal given
+        while given in results:
+            given += 1
+            yield results.pop(given - 1)
+
     with TraceCache(context.home.source_index_db) as store:
         keys: list[str] = []
         environments: dict[str, Environment] = {}
+        groups: dict[tuple[str, str], list[int]] = {}
+        wrong: ToolError | None = None
         for index, cell in enumerate(cells):
-            parse_architecture(cell.arch)
-            if cell.environment not in environments:
-                environments[cell.environment] = open_environment(context.home, cell.environment)
+            try:
+                _check_arch(cell.arch)
+                if cell.environment not in environments:
+                    environments[cell.environment] = open_for(context, cell.environment)
+            except ToolError as error:
+                wrong = error
+                break
             keys.append(trace_key(environments[cell.environment], cell))
-            text = store.get(keys[index])
-            if text is not None:
-                results[index] = Trace.model_validate_json(text)
+            if known := _remembered(store, keys[index]):
+                results[index] = known
             else:
                 groups.setdefault((cell.environment, cell.engine), []).append(index)
+        yield from ready()
         for (name, engine), indices in groups.items():
             wanted = [cells[index] for index in indices]
             context.progress(f"reading {environments[name].name}: {len(wanted)} cells to follow")
@@ -99,7 +114,24 @@ def trace_many(context: Any, cells: list[TraceInput]) -> list[Trace]:
                     results[indices[place]] = Trace.model_validate_json(done.text)
                     if done.sure:
                         store.put(keys[indices[place]], done.text)
-    return [results[index] for index in range(len(cells))]
+                    yield from ready()
+        if wrong is not None:
+            raise wrong
+
+
+def _check_arch(name: str) -> None:
+    try:
+        parse_architecture(name)
+    except ArchitectureError as error:
+        raise ToolError(str(error)) from error
+
+
+def _remembered(store: TraceCache, key: str) -> Trace | None:
+    text = store.get(key)
+    try:
+        return Trace.model_validate_json(text) if text is not None else None
+    except ValidationError:
+        return None
 
 
 def trace_key(environment: Environment, cell: TraceInput) -> str:
