@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from agent.policy import Policy
+from agent.siblings import Job, side_by_side
 from agent.text import shorten
 from memory.vocabulary import Effect, Finding
+from tools import stopping
 from tools.base import Tool, ToolContext, ToolError
+from tools.locks import holding
 from transcripts.events import Called, Noted, Returned
 
 if TYPE_CHECKING:
     from agent.loop import Call
 
-Batch = Callable[[Any, list[Any]], Sequence[BaseModel]]
+Batch = Callable[[Any, list[Any]], Iterable[BaseModel]]
+"""Context, inputs → their results in order, best each as soon as it is there. Runs in the calling thread."""
 Cap = Callable[[Any], "tuple[Any, str | None, int | None]"]
 """Output as JSON → what goes into the event, and the sha256 and bytes of the whole where it was cut."""
 
@@ -32,6 +41,16 @@ class Result:
     returned: Returned
     finding: Finding | None = None
     note: Noted | None = None
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A call that may run."""
+
+    called: Called
+    tool: Tool[Any, Any]
+    args: BaseModel
+    resources: frozenset[str]
 
 
 class Executor:
@@ -46,9 +65,12 @@ class Executor:
         *,
         batches: Mapping[str, Batch] | None = None,
         fatal: tuple[type[Exception], ...] = (),
+        lock_folder: Path | None = None,
     ) -> None:
+        """``lock_folder``: where what belongs to the machine is locked, by default where all its users do."""
         self._tools = tools
-        self._context = context
+        self._context = _Shared(context)
+        self._lock_folder = lock_folder
         self._policy = policy
         self._cap = cap
         self._batches = dict(batches or {})
@@ -59,47 +81,88 @@ class Executor:
         return self._tools[tool].effect if tool in self._tools else Effect.READS
 
     def groups(self, calls: Sequence[Call]) -> Iterator[list[Call]]:
-        """``calls`` in order, neighbours of one batched tool together."""
-        for tool, run in groupby(calls, key=lambda call: call.tool):
-            if tool in self._batches:
-                yield list(run)
-            else:
-                yield from ([call] for call in run)
+        """``calls`` in order, divided into those that run together: neighbours of one batched tool, and those
+        that run side by side. A call of a tool that runs alone is a group of its own."""
 
-    def run(self, calls: Sequence[Called]) -> Iterator[Result]:
-        """The results of one group, in its order. One failing call never takes its siblings with it."""
-        if len(calls) > 1:
-            yield from self._run_batch(calls)
+        def together(numbered: tuple[int, Call]) -> object:
+            number, call = numbered
+            if call.tool in self._batches:
+                return call.tool
+            tool = self._tools.get(call.tool)
+            return number if tool is not None and tool.alone else None
+
+        for _, group in groupby(enumerate(calls), together):
+            yield [call for _, call in group]
+
+    def run(self, calls: Sequence[Called]) -> Generator[Result]:
+        """The results of one group, in its order. One failing call never takes its siblings with it.
+
+        At ``KeyboardInterrupt`` the results of the calls that have ended are given before it is raised.
+        Close the generator (or exhaust it) to be sure that nothing runs any more.
+        """
+        prepared = [self._prepare(called) for called in calls]
+        if len(calls) == 1:
+            yield self._run_one(prepared[0])
+        elif calls[0].tool in self._batches:
+            yield from self._run_batch(self._batches[calls[0].tool], prepared)
         else:
-            yield self._run_one(calls[0])
+            jobs = [Job(partial(self._run_one, one), _resources(one)) for one in prepared]
+            with closing(side_by_side(jobs)) as results:
+                yield from results
 
-    def _run_one(self, called: Called) -> Result:
-        prepared = self._prepare(called)
-        if isinstance(prepared, Result):
-            return prepared
-        tool, args = prepared
+    def _run_one(self, one: _Ready | Result) -> Result:
+        if isinstance(one, Result):
+            return one
         try:
-            return self._succeeded(called, tool.run(args, self._context))
+            with self._holding(one.resources):
+                output = one.tool.run(one.args, self._context)
+            return self._succeeded(one.called, output)
         except self.fatal:
             raise
         except Exception as error:  # noqa: BLE001 - a failing tool is a result
-            return _failed(called, error)
+            return _failed(one.called, error)
 
-    def _run_batch(self, calls: Sequence[Called]) -> list[Result]:
-        prepared = [self._prepare(called) for called in calls]
-        ready = [one[1] for one in prepared if not isinstance(one, Result)]
+    def _run_batch(self, batch: Batch, prepared: Sequence[_Ready | Result]) -> Iterator[Result]:
+        """Where the batch fails, the call whose turn it was runs by itself, and the rest as a batch again.
+        Nothing that was given is asked for twice."""
+        left = deque(prepared)
+        while left:
+            yield from self._while_it_goes(batch, left)
+            yield from _refused_first(left)
+            if left:
+                result = self._run_one(left.popleft())
+                yield result
+                if result.returned.status == "ok":
+                    break  # the call was not to blame, the batch is
+        for one in left:
+            yield self._run_one(one)
+
+    def _while_it_goes(self, batch: Batch, left: deque[_Ready | Result]) -> Iterator[Result]:
+        """Take from ``left`` what the batch gives, until it fails."""
+        ready = [one for one in left if not isinstance(one, Result)]
+        if not ready:
+            return
         try:
-            outputs = iter(self._batches[calls[0].tool](self._context, ready) if ready else ())
-            return [
-                one if isinstance(one, Result) else self._succeeded(called, next(outputs))
-                for called, one in zip(calls, prepared, strict=True)
-            ]
+            with (
+                self._holding(frozenset().union(*(one.resources for one in ready))),
+                closing(_closable(batch(self._context, [one.args for one in ready]))) as outputs,
+            ):
+                for output in outputs:
+                    yield from _refused_first(left)
+                    result = self._succeeded(ready.pop(0).called, output)
+                    left.popleft()
+                    yield result
         except self.fatal:
             raise
-        except Exception:  # noqa: BLE001 - find out which one it was
-            return [self._run_one(called) for called in calls]
+        except Exception:  # noqa: BLE001 - the call whose turn it is will say what it was
+            return
 
-    def _prepare(self, called: Called) -> tuple[Tool[Any, Any], BaseModel] | Result:
+    def _holding(self, resources: frozenset[str]) -> AbstractContextManager[None]:
+        if not resources:
+            return nullcontext()
+        return holding(resources, self._context.home, self._context.progress, self._lock_folder)
+
+    def _prepare(self, called: Called) -> _Ready | Result:
         tool = self._tools.get(called.tool)
         if tool is None:
             return _refused(called, "error", f"no tool {called.tool!r}; there are: {', '.join(self._tools)}")
@@ -109,11 +172,15 @@ class Executor:
             if lacking := prerequisite.check():
                 return _refused(called, "error", lacking, missing=True)
         try:
-            return tool, tool.input.model_validate(called.input)
+            args = tool.input.model_validate(called.input)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "input"
             return _refused(called, "error", f"{called.tool}: {where}: {first['msg']}")
+        try:
+            return _Ready(called, tool, args, frozenset(tool.resources(args)))
+        except Exception as error:  # noqa: BLE001 - a failing tool is a result
+            return _failed(called, error)
 
     def _succeeded(self, called: Called, output: BaseModel) -> Result:
         document = output.model_dump(mode="json")
@@ -123,6 +190,42 @@ class Executor:
         )
         found = getattr(output, "finding", None) or output
         return Result(returned, found if isinstance(found, Finding) else None)
+
+
+class _Shared:
+    """The context as calls side by side have it: one speaks at a time, and none that was asked to stop."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._speaking = threading.Lock()
+
+    @property
+    def home(self) -> Any:
+        return self._context.home
+
+    def progress(self, text: str) -> None:
+        stopping.check()
+        with self._speaking:
+            self._context.progress(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+def _resources(one: _Ready | Result) -> frozenset[str]:
+    return frozenset() if isinstance(one, Result) else one.resources
+
+
+def _refused_first(left: deque[_Ready | Result]) -> Iterator[Result]:
+    """Take from ``left`` what there is nothing to run for."""
+    while left and isinstance(first := left[0], Result):
+        left.popleft()
+        yield first
+
+
+def _closable(outputs: Iterable[BaseModel]) -> Generator[BaseModel]:
+    """To be closed whether it is a generator or not."""
+    yield from outputs
 
 
 def batch_functions() -> dict[str, Batch]:

@@ -9,7 +9,8 @@ driver that looks at nothing else decides the same again.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,8 +82,8 @@ class Hands(Protocol):
     def groups(self, calls: Sequence[Call]) -> Iterable[Sequence[Call]]:
         """``calls`` in order, those that run together in one list."""
 
-    def run(self, calls: Sequence[Called]) -> Iterator[Result]:
-        """The results of one group, in its order."""
+    def run(self, calls: Sequence[Called]) -> Generator[Result]:
+        """The results of one group, in its order; after Ctrl-C those that are there, before it is raised."""
 
 
 class Recorder(Protocol):
@@ -155,12 +156,14 @@ class Investigation:
     def _run(self, group: Sequence[Call]) -> None:
         """Calls that run together: all announced, then run, then their results in the same order."""
         numbered = [self._announce(call) for call in group]
-        for _, result in zip(numbered, self.executor.run(numbered), strict=True):
-            if result.note is not None:
-                self.record(result.note)
-            self.record(result.returned)
-            if result.finding is not None:
-                self._found(result.finding)
+        # Closed on every way out: then no sibling runs any more when what becomes of it is written down.
+        with closing(self.executor.run(numbered)) as results:
+            for _, result in zip(numbered, results, strict=True):
+                if result.note is not None:
+                    self.record(result.note)
+                self.record(result.returned)
+                if result.finding is not None:
+                    self._found(result.finding)
 
     def _announce(self, call: Call) -> Called:
         self._calls += 1

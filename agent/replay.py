@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -136,8 +136,10 @@ class Recorded:
             yield rest[:count]
             rest = rest[count:]
 
-    def run(self, calls: Sequence[Called]) -> Iterator[Result]:
-        for called in calls:
+    def run(self, calls: Sequence[Called]) -> Generator[Result]:
+        left = deque(called.call for called in calls)
+        passed_over: list[str] = []
+        while left or passed_over:
             event = self._tape.peek()
             note = None
             if event is not None and isinstance(event.data, Noted):
@@ -146,8 +148,13 @@ class Recorded:
                 raise StoppedError
             if _interrupted(event.data):
                 raise RecordedInterrupt
-            if not isinstance(event.data, Returned) or event.data.call != called.call:
-                raise DivergedError(event.seq, event.data, Returned(call=called.call, status="ok"))
+            if not isinstance(event.data, Returned) or event.data.call not in left:
+                raise DivergedError(
+                    event.seq, event.data, Returned(call=[*passed_over, *left][0], status="ok")
+                )
+            # Where Ctrl-C comes, what has returned is written before what has not is closed.
+            while (call := left.popleft()) != event.data.call:
+                passed_over.append(call)
             yield Result(event.data, finding_in(self._output(event.data)), note)
 
     def _output(self, returned: Returned) -> Any:

@@ -60,6 +60,9 @@ class Tool(Generic[Input, Result]):
     run: Callable[[Input, Any], Result]
     resources: Callable[[Input], tuple[str, ...]] = field(default=lambda _: ())
     prerequisites: tuple[Prerequisite, ...] = ()
+    alone: bool = False
+    """Never beside another call: it reads or changes what they do (the records, what environments there are),
+    or it forks. Others of one decision run side by side: the order in which they end must not matter."""
 
     def schema(self) -> dict[str, Any]:
         """The input as JSON schema, for a model or an MCP client."""
@@ -71,8 +74,12 @@ def tool(
     effect: Effect,
     resources: Callable[[Any], tuple[str, ...]] = lambda _: (),
     prerequisites: tuple[Prerequisite, ...] = (),
+    alone: bool = False,
 ) -> Callable[[Callable[[Any, Any], Any]], Tool[Any, Any]]:
     """Make a tool of a function ``(args: Input, context) -> Result``: name, schema, description are its own.
+
+    ``resources``: what it must have to itself, as :mod:`tools.locks` names it; whoever runs it takes the
+    locks.
 
     Raises ``TypeError`` for a function that lacks its docstring or the types of its input and result.
     """
@@ -95,6 +102,7 @@ def tool(
             run=function,
             resources=resources,
             prerequisites=prerequisites,
+            alone=alone,
         )
 
     return wrap

@@ -69,10 +69,7 @@ def check_allowed(home: Home, packages: Iterable[str]) -> None:
         )
 
 
-@tool(
-    effect=Effect.WRITES_ENVIRONMENT,
-    resources=lambda args: ("environments",),
-)
+@tool(effect=Effect.WRITES_ENVIRONMENT, alone=True)
 def create_environment(args: CreateEnvironmentInput, context: ToolContext) -> EnvironmentResult:
     """Fetch packages and unpack them for reading; nothing of them runs. Same request, same environment."""
     check_allowed(context.home, args.packages)

@@ -24,7 +24,7 @@ class RecordFinding(BaseModel):
     claim: Claim
 
 
-@tool(effect=Effect.READS)
+@tool(effect=Effect.READS, alone=True)
 def record_finding(args: RecordFinding, context: ToolContext) -> Finding:
     """Check a claim's evidence where it stands, and make a finding of it; refuse what does not hold."""
     claim = check_claim(args.claim, context, environment=args.environment)

@@ -38,7 +38,7 @@ class FoundFindings(BaseModel):
     """There are more than were asked for."""
 
 
-@tool(effect=Effect.READS)
+@tool(effect=Effect.READS, alone=True)
 def search_findings(args: SearchFindings, context: ToolContext) -> FoundFindings:
     """Look up what is known already: findings by words, component, backend, arch, engine or package."""
     try:
