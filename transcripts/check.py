@@ -69,7 +69,8 @@ class _Checking:
         """Byte offset after each event."""
         self._name = ""
         self._open: dict[str, None] = {}
-        self._results: set[int] = set()
+        self._results = bytearray()
+        """For each event before, whether it is a result."""
         self._returned: dict[str, str] = {}
         """Finding that a result held and that is not on record yet → hash of its claim."""
         self._recorded: set[str] = set()
@@ -80,16 +81,17 @@ class _Checking:
 
     def event(self, seq: int, body: Body) -> Iterator[str]:
         yield from self._order(seq, body)
+        self._results.append(isinstance(body, Returned) and body.status != "interrupted")
         match body:
             case Opened(investigation=name):
                 self._name = name
             case HypothesisChanged(causes=causes):
-                if wrong := [cause for cause in causes if cause not in self._results]:
+                if wrong := [cause for cause in causes if not any(self._results[cause : cause + 1])]:
                     yield f"it rests on event {wrong[0]}, which is no result before it"
             case Called(call=call):
                 self._open[call] = None
             case Returned():
-                yield from self._result(seq, body)
+                yield from self._result(body)
             case Found():
                 yield from self._found(seq, body)
             case Said():
@@ -106,13 +108,12 @@ class _Checking:
         if isinstance(body, Resumed) and body.open != tuple(self._open):
             yield f"says that {_list(body.open)} had not returned; it was {_list(tuple(self._open))}"
 
-    def _result(self, seq: int, returned: Returned) -> Iterator[str]:
+    def _result(self, returned: Returned) -> Iterator[str]:
         if returned.call not in self._open:
             yield f"is the result of {returned.call}, which was not called or has one already"
         self._open.pop(returned.call, None)
         if returned.status == "interrupted":
             return
-        self._results.add(seq)
         output = returned.output
         if returned.artifact is not None:
             data = self._whole(returned.artifact)
