@@ -22,12 +22,17 @@ from agent.cli.common import (
     the_home,
     width,
 )
+from agent.cli.lazy import Branching
 
 if TYPE_CHECKING:
     from memory.vocabulary import Row
 
 
-@click.command()
+class Backends(Branching):
+    branches = {"score": "agent.cli.score:score"}  # noqa: RUF012
+
+
+@click.command(cls=Backends)
 @click.argument("positional", nargs=-1, metavar="[P==V]...")
 @package_options
 @click.option("--arch", "archs", metavar="ARCH", multiple=True, help="Architecture or GPU; repeatable.")
@@ -56,6 +61,7 @@ def backends(
       agent backends -p sglang==0.5.9 -p flashinfer-python==0.6.5 --arch sm120
       agent backends --arch sm90 --arch sm120 --component moe_runner --quantisation nvfp4
       agent backends -e sglang-0.5.9 --arch "RTX 5090" --json
+      agent backends score TRUTH.csv -e sglang-0.5.9
     """
     progress("looking up the environment")
     from agent.cli.matrix import Question, architectures, engine_of, traces

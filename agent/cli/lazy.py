@@ -21,11 +21,33 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.lazy:
             return None
-        module, _, attribute = self.lazy[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        return load(self.lazy[cmd_name][0])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
+
+
+class Branching(click.Command):
+    """A command with plain arguments of its own that also has commands below it.
+
+    ``branches``: word → ``module:attribute``. A first argument that is such a word leads there.
+    """
+
+    branches: dict[str, str]
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args and args[0] in self.branches:
+            command = load(self.branches[args[0]])
+            return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+def load(place: str) -> click.Command:
+    """The command at ``module:attribute``."""
+    module, _, attribute = place.partition(":")
+    command = getattr(import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    return command
