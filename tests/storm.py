@@ -1,6 +1,6 @@
 """Investigations that are killed at random moments and resumed: forked, so that each starts at once.
 
-``python -P tests/storm.py FOLDER COUNT SEED`` prints one JSON document, or leaves with a traceback.
+``python tests/storm.py FOLDER COUNT SEED`` prints one JSON document, or leaves with a traceback.
 """
 
 from __future__ import annotations

@@ -241,7 +241,8 @@ class Log:
                 os.ftruncate(self._handle, before)
             except OSError:
                 self._broken = (
-                    f"transcript {self.path} could not be repaired after a failed write; investigate again"
+                    f"transcript {self.path} could not be repaired after a failed write; start anew: "
+                    f"agent resume {self.path.stem}"
                 )
             raise LogWriteError(self._cannot(error)) from error
         try:
@@ -249,13 +250,14 @@ class Log:
         except OSError as error:
             # Whether it reached the disk is unknown, and asking again would not tell.
             self._broken = (
-                f"transcript {self.path} could not be flushed to disk; check the disk, then investigate again"
+                f"transcript {self.path} could not be flushed to disk; check the disk, then: "
+                f"agent resume {self.path.stem}"
             )
             raise LogWriteError(self._cannot(error)) from error
 
     def _cannot(self, error: OSError) -> str:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        fix = "; free some space, then investigate again" if full else ""
+        fix = f"; free some space, then: agent resume {self.path.stem}" if full else ""
         return f"cannot write to transcript {self.path}: {error.strerror or error}{fix}"
 
 
