@@ -118,15 +118,15 @@ def test_rebuild_shows_each_table(known: Home) -> None:
 
 def test_hashes_do_not_depend_on_order_or_history(known: Home, tmp_path: Path) -> None:
     other = Home(tmp_path / "other").prepare()
-    for name in ("b", "gone", "c", "a"):
-        if name == "gone":
-            write(other, name, [finding(backend="gone")], 9)
-        else:
-            shutil.copyfile(known.transcripts / f"{name}.jsonl", other.transcripts / f"{name}.jsonl")
-        with Store(other) as store:
-            catch_up(store, other.transcripts)
-    (other.transcripts / "gone.jsonl").unlink()
     with Store(other) as store, Store(known) as here:
+        for name in ("b", "c", "a"):
+            shutil.copyfile(known.transcripts / f"{name}.jsonl", other.transcripts / f"{name}.jsonl")
+            catch_up(store, other.transcripts)
+        assert store.content() == here.content()
+        gone = write(other, "gone", [finding(backend="gone")], 9)
+        catch_up(store, other.transcripts)
+        assert store.content() != here.content()
+        gone.unlink()
         catch_up(store, other.transcripts)
         assert store.content() == here.content()
     with closing(sqlite3.connect(other.findings_db)) as connection:
@@ -332,6 +332,8 @@ def test_a_newer_database_is_refused_untouched(known: Home) -> None:
 
 def test_an_older_database_is_migrated_and_says_what_the_transcripts_say(known: Home) -> None:
     before = rows(known)
+    with Store(known) as store:
+        folded = [(name, *at) for name, at in store.all_folded().items()]
     for version in range(1, NEWEST):
         for path in known.root.glob("findings.db*"):
             path.unlink()
@@ -339,7 +341,7 @@ def test_an_older_database_is_migrated_and_says_what_the_transcripts_say(known: 
             for step in MIGRATIONS[:version]:
                 for statement in step:
                     connection.execute(statement)
-            connection.execute("INSERT INTO folded VALUES ('a', 1, 'x', 10)")
+            connection.executemany("INSERT INTO folded VALUES (?, ?, ?, ?)", folded)
             connection.execute(f"PRAGMA user_version = {version}")
             connection.commit()
         assert findings(known, "list").returncode == 0

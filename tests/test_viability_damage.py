@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ from memory.vocabulary import Row, Verdict
 from tools.base import ToolError
 from tools.source.tree import SourceTree
 from tools.viability.analysis import Analysis, with_stack
+from tools.viability.cache import TraceCache
 from tools.viability.judge import Cell
 from tools.viability.trace import trace_many, trace_viability
 
@@ -228,10 +232,33 @@ def test_the_order_of_the_cells_is_kept_and_changes_nothing(engine: Engine, tmp_
     assert [trace.row for trace in trace_many(backwards, cells)] == list(reversed(many))
 
 
-def test_a_damaged_cache_is_no_obstacle(engine: Engine) -> None:
-    engine.context.home.source_index_db.write_bytes(b"this is no database, but it is long enough " * 40)
-    assert engine.trace("birch", "sm120").row.verdict is BLOCKED
-    assert engine.trace("birch", "sm120").row.verdict is BLOCKED
+@pytest.mark.parametrize("how", ["text", "page", "another program's", "words", "folder"])
+def test_a_damaged_cache_is_no_obstacle(engine: Engine, how: str) -> None:
+    path = engine.context.home.source_index_db
+    first = engine.trace("birch", "sm120")
+    data = bytearray(path.read_bytes())
+    path.unlink()
+    match how:
+        case "text":
+            path.write_bytes(b"this is no database, but it is long enough " * 40)
+        case "page":
+            data[4096:] = os.urandom(len(data) - 4096)
+            path.write_bytes(data)
+        case "another program's":
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute("CREATE TABLE traces (colour TEXT)")
+        case "words":
+            path.write_bytes(data.replace(b"blocked", b"unknown"))
+        case _:
+            path.mkdir()
+    said: list[str] = []
+    with TraceCache(path, said.append) as cache:
+        cache.put("a key", "{}")
+        cache.put("a key", "{}")
+        assert cache.get("a key") == (None if how == "folder" else "{}")
+    assert said == ([] if how in {"words", "folder"} else [f"{path.name} was damaged; it begins anew"])
+    for _ in range(2):
+        assert engine.trace("birch", "sm120") == first
 
 
 def test_tracing_leaves_the_process_as_it_was(engine: Engine) -> None:

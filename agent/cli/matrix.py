@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.cli.common import CommandError
+from agent.cli.common import CommandError, progress
 from agent.plain import plain
 from agent.words import DEFAULT_ENGINE, one_engine
 from memory.architecture import parse_architecture
@@ -66,7 +66,7 @@ def traces(home: Home, environment: Environment, question: Question) -> list[Any
     Raises :class:`CommandError` for what the engine does not have: a component, a backend, a model, a fact.
     """
     key = sha256_of(["answer", program(), environment.fingerprint, asdict(question)])
-    with TraceCache(home.source_index_db) as cache:
+    with TraceCache(home.source_index_db, progress) as cache:
         found = cache.get_all(key)
         if found is None:
             from agent.cli.cells import read

@@ -87,7 +87,7 @@ def trace_many(context: Any, cells: Sequence[TraceInput]) -> Generator[Trace]:
             given += 1
             yield results.pop(given - 1)
 
-    with TraceCache(context.home.source_index_db) as store:
+    with TraceCache(context.home.source_index_db, context.progress) as store:
         keys: list[str] = []
         environments: dict[str, Environment] = {}
         groups: dict[tuple[str, str], list[int]] = {}
