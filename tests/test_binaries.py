@@ -44,7 +44,8 @@ def test_a_library_lists_each_target_with_its_number_of_images(file: Path) -> No
     file.write_bytes(library(unit, unit, fat_binary(image("sm_80"))))
 
     assert listing(file) == [
-        "device code: 9 images in 3 fat binaries",
+        "machine code for sm_80, sm_90a, sm_100f; PTX for compute_120",
+        "9 images in 3 fat binaries",
         "machine code for sm_80: 3 images",
         "machine code for sm_90a: 2 images",
         "machine code for sm_100f: 2 images",
@@ -90,14 +91,14 @@ def test_compressed_images_are_read_by_their_headers(file: Path) -> None:
 def test_units_may_lie_apart_with_zeros_between_them(file: Path) -> None:
     one = fat_binary(image("sm_80"))
     file.write_bytes(library(one + bytes(4096 * 20), one + bytes(8)))
-    assert listing(file)[0] == "device code: 2 images in 2 fat binaries"
+    assert listing(file)[1] == "2 images in 2 fat binaries"
 
 
 def test_device_code_of_its_own_and_a_bare_fat_binary_are_read_too(tmp_path: Path) -> None:
     (tmp_path / "a.cubin").write_bytes(cubin("sm_103a", {"work": [CONSTANT, STORE, EXIT]}))
     (tmp_path / "a.fatbin").write_bytes(fat_binary(image("sm_90a")))
-    assert listing(tmp_path / "a.cubin")[1] == "machine code for sm_103a: 1 images"
-    assert listing(tmp_path / "a.fatbin")[1] == "machine code for sm_90a: 1 images"
+    assert listing(tmp_path / "a.cubin")[0] == "machine code for sm_103a; no PTX"
+    assert listing(tmp_path / "a.fatbin")[0] == "machine code for sm_90a; no PTX"
 
 
 def test_a_cubin_without_a_note_tells_its_target_by_its_flags() -> None:
@@ -226,12 +227,12 @@ def test_a_library_is_cited_by_the_lines_of_its_listing(tmp_path: Path) -> None:
     path = tmp_path / "kernels" / "ops.abi3.so"
     path.write_bytes(library(fat_binary(image("sm_80"), image("sm_100a"))))
     tree = SourceTree(tmp_path, {"kernels": "1.0"})
-    cited = tree.evidence("kernels/ops.abi3.so", 2, 4, idiom="no code")
-    assert cited.text == "machine code for sm_80: 1 images\nmachine code for sm_100a: 1 images\nno PTX"
+    cited = tree.evidence("kernels/ops.abi3.so", 1, 2, idiom="no code")
+    assert cited.text == "machine code for sm_80, sm_100a; no PTX\n2 images in 1 fat binaries"
     assert (cited.package, cited.version) == ("kernels", "1.0")
 
     path.write_bytes(library(fat_binary(image("sm_80"), image("sm_120a"))))
-    assert SourceTree(tmp_path).evidence("kernels/ops.abi3.so", 2, 4, idiom="").sha256 != cited.sha256
+    assert SourceTree(tmp_path).evidence("kernels/ops.abi3.so", 1, 2, idiom="").sha256 != cited.sha256
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(SourceError, match=r"ops\.abi3\.so.*not within the 200 bytes"):
         SourceTree(tmp_path).lines("kernels/ops.abi3.so")

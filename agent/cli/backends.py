@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.cli.common import (
+    CommandError,
     draw,
     emit,
     engine_option,
@@ -40,6 +41,15 @@ class Backends(Branching):
 @click.option("--quantisation", metavar="NAME", help="Of the model, e.g. nvfp4: part of the scenario.")
 @engine_option
 @scenario_option
+@click.option("--only", is_flag=True, help="The engine alone, without the kernel packages that it pins.")
+@click.option(
+    "--compare",
+    "others",
+    metavar="P==V|ENV",
+    multiple=True,
+    help="Show what changes with this package, or in this environment; repeatable.",
+)
+@click.option("--fail-on-change", is_flag=True, help="With --compare: exit 1 where a verdict changed.")
 @click.option("--all", "everything", is_flag=True, help="Rows that are not applicable anywhere too.")
 @json_option
 def backends(
@@ -51,6 +61,9 @@ def backends(
     quantisation: str | None,
     engine: str | None,
     scenario: tuple[str, ...],
+    only: bool,
+    others: tuple[str, ...],
+    fail_on_change: bool,
     everything: bool,
     as_json: bool,
 ) -> int:
@@ -61,8 +74,11 @@ def backends(
       agent backends -p sglang==0.5.9 -p flashinfer-python==0.6.5 --arch sm120
       agent backends --arch sm90 --arch sm120 --component moe_runner --quantisation nvfp4
       agent backends -e sglang-0.5.9 --arch "RTX 5090" --json
+      agent backends sglang==0.5.9 --arch sm120 --compare sglang==0.5.10 --fail-on-change
       agent backends score TRUTH.csv -e sglang-0.5.9
     """
+    if fail_on_change and not others:
+        raise CommandError("--fail-on-change needs --compare P==V, which says what to compare with")
     progress("looking up the environment")
     from agent.cli.matrix import Question, architectures, engine_of, traces
     from agent.words import known_quantisation
@@ -72,9 +88,9 @@ def backends(
     facts = scenario_of(scenario)
     scheme = known_quantisation(quantisation) if quantisation is not None else None
     wanted = architectures(home, archs)
-    found = environment_of(
-        home, environment, requirements_of(packages, positional), parse_architecture(wanted[0]), engine
-    )
+    asked = requirements_of(packages, positional)
+    arch = parse_architecture(wanted[0])
+    found = environment_of(home, environment, asked, arch, engine, with_pins=not only)
     question = Question(
         engine=engine_of(found, engine),
         components=components,
@@ -82,6 +98,16 @@ def backends(
         quantisation=scheme,
         scenario=facts,
     )
+    if others:
+        from agent.cli.compare import compared, other_side, show
+
+        sides = (found, other_side(home, others, asked, found, arch, with_pins=not only))
+        difference = compared(home, sides, question)
+        if as_json:
+            emit(difference)
+        else:
+            show(difference)
+        return 1 if fail_on_change and difference["changed"] else 0
     traced = traces(home, found, question)
     rows = [trace.row for trace in traced]
     if as_json:

@@ -146,8 +146,13 @@ def environment_of(
     requirements: Sequence[str],
     arch: Architecture | None,
     engine: str | None = None,
+    *,
+    with_pins: bool = True,
 ) -> Environment:
-    """The environment that was named, or the one that the packages make (created if need be)."""
+    """The environment that was named, or the one that the packages make (created if need be).
+
+    ``with_pins``: an engine alone brings the kernel packages that it pins; which, is said.
+    """
     if environment is not None:
         from tools.environment.store import open_environment
 
@@ -158,7 +163,18 @@ def environment_of(
 
     if engine is not None and not requirements:
         requirements = [profile(engine).distribution]
-    return create_environment(home.prepare(), list(requirements), arch, progress)
+    made = create_environment(home.prepare(), list(requirements), arch, progress, with_pins=with_pins)
+    if with_pins and len(requirements) < 2 and len(made.packages) > 1:
+        progress(f"with the kernel packages that the engine pins: {_packages(made, requirements)}")
+    return made
+
+
+def _packages(made: Environment, asked: Sequence[str]) -> str:
+    """The packages that were not asked for."""
+    from memory.names import distribution
+
+    named = {distribution(one.partition("==")[0].strip()) for one in asked}
+    return ", ".join(f"{name} {version}" for name, version in made.packages.items() if name not in named)
 
 
 def emit(document: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """A compiled file as lines, so that what it holds can be cited, hashed and looked up again like source.
 
 The listing is computed from the file whenever it is asked for, and nothing else goes into it: the same file
-gives the same lines. A line of it says for one target how many images there are, or that there are none.
+gives the same lines.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from tools.binaries.fatbin import Kind
 from tools.binaries.library import Compiled, read_compiled
 
+_ORDER = (Kind.SASS, Kind.PTX, Kind.OTHER)
 _WORDS = {Kind.SASS: "machine code", Kind.PTX: "PTX", Kind.OTHER: "intermediate code"}
 
 
@@ -20,14 +21,15 @@ def listing(path: Path) -> list[str]:
 
 
 def lines_of(compiled: Compiled) -> list[str]:
-    """First how much there is, then each target, machine code before PTX."""
+    """First all targets in one line, then how much there is for each, machine code before PTX."""
     if not compiled.targets:
         return ["no device code"]
     total = sum(compiled.targets.values())
-    lines = [f"device code: {total} images in {compiled.units} fat binaries"]
-    for kind in (Kind.SASS, Kind.PTX, Kind.OTHER):
-        mine = [(target, count) for (what, target), count in compiled.targets.items() if what is kind]
-        lines += [f"{_WORDS[kind]} for {target}: {count} images" for target, count in mine]
-        if not mine and kind is not Kind.OTHER:
-            lines.append(f"no {_WORDS[kind]}")
-    return lines
+    lines = [f"{total} images in {compiled.units} fat binaries"]
+    there: dict[Kind, list[str]] = {}
+    for (kind, target), count in sorted(compiled.targets.items(), key=lambda one: _ORDER.index(one[0][0])):
+        there.setdefault(kind, []).append(target)
+        lines.append(f"{_WORDS[kind]} for {target}: {count} images")
+    short = [f"{_WORDS[kind]} for {', '.join(targets)}" for kind, targets in there.items()]
+    short += [f"no {_WORDS[kind]}" for kind in _ORDER[:2] if kind not in there]
+    return ["; ".join(short), *lines]
