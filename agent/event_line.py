@@ -10,16 +10,16 @@ from typing import Any
 
 from agent.text import shorten
 
-WIDTH = 100
+WIDTH = 120
+"""Columns, where there is no terminal that has its own."""
 
 
 def event_line(event: dict[str, Any], width: int = WIDTH) -> str:
-    """Number, time of day, kind, and what matters of it."""
+    """Number, time of day, kind, and what matters of it, in at most ``width`` columns."""
     data = _dict(event.get("data"))
     said = " ".join(part for part in _parts(data) if part)
-    return f"{event.get('seq')!s:>5}  {str(event.get('at'))[11:19]:8}  " + shorten(
-        f"{data.get('kind', '?')!s:10} {said}", width
-    )
+    start = f"{event.get('seq')!s:>5}  {str(event.get('at'))[11:19]:8}  "
+    return start + shorten(f"{data.get('kind', '?')!s:10} {said}", width - len(start))
 
 
 def _parts(data: dict[str, Any]) -> Iterator[str]:

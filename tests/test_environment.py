@@ -28,6 +28,7 @@ from tools.environment.pins import kernel_pins, pin_warnings, profiles
 from tools.environment.request import parse_request
 from tools.environment.staging import PARTIAL, Staging
 from tools.environment.store import list_environments, open_environment, open_for
+from tools.source.tree import SourceError
 
 
 def unpacked(site: Path, name: str, version: str, requires: tuple[str, ...] = (), record: str = "") -> None:
@@ -432,3 +433,25 @@ def test_a_record_that_names_pipes_and_files_elsewhere_stops_nothing(home: Home,
     first = open_environment(home, str(tmp_path / "site"))
     assert first.packages == {"sglang": "0.5.9"}
     assert open_environment(home, str(tmp_path / "site")).fingerprint == first.fingerprint
+
+
+def test_a_file_in_place_of_a_folder_is_wrong_and_a_folder_that_is_not_there_is_missing(
+    home: Home, tmp_path: Path
+) -> None:
+    file = tmp_path / "engine.whl"
+    file.write_text("")
+    with pytest.raises(ToolError, match="is a file; expected a folder") as wrong:
+        open_environment(home, str(file))
+    with pytest.raises(ToolError, match="no folder") as missing:
+        open_environment(home, str(tmp_path / "nowhere"))
+    assert (wrong.value.missing, missing.value.missing) == (False, True)
+
+
+def test_of_many_names_an_error_says_the_first_and_how_many_more(home: Home) -> None:
+    for number in range(30):
+        stored(home, {"sglang": f"0.{number}"})
+    with pytest.raises(ToolError, match=r"sglang-0\.0, .* and 22 more; create one with"):
+        open_environment(home, "vllm")
+    tree = stored(home, {f"package-{number}": "1" for number in range(30)}).tree()
+    with pytest.raises(SourceError, match=r"no 'x' in the environment \(package-0, .* and 22 more\)"):
+        tree.lines("x")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -221,6 +222,9 @@ def _check_first(path: Path, *, lenient: bool = False) -> dict[str, Any] | None:
     """The first event. Raise unless this is a transcript to read; ``lenient``: leave a damaged first event to
     the caller, and give None."""
     try:
+        # A pipe can be read once, and not from its end; to open one may wait for ever.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise LogError(f"cannot read {path}: it is no file; expected a transcript")
         with path.open("rb") as file:
             line = file.readline(LINE_LIMIT)
     except FileNotFoundError:

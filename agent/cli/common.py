@@ -214,7 +214,8 @@ def page(lines: Iterable[str]) -> None:
         return
     # Less than a screen is printed as it is, and stays there.
     os.environ.setdefault("LESS", "-FRX")
-    click.echo_via_pager(f"{line}\n" for line in lines)
+    # The last line is ended by click.
+    click.echo_via_pager(f"{'' if number == 0 else chr(10)}{line}" for number, line in enumerate(lines))
 
 
 def width() -> int:

@@ -29,6 +29,8 @@ ERRORS = {
 An error's own ``exit_code`` or ``missing`` comes first."""
 
 INTERRUPTED = 130
+LONGEST = 800
+"""Characters of an error's line."""
 
 
 COMMANDS = {
@@ -141,9 +143,13 @@ def say(text: str) -> None:
     """One line on stderr."""
     from agent.text import squeeze
 
+    line = squeeze(text)
+    if len(line) > LONGEST:
+        # What was given may be of any length; what happened stands before it, what to do after it.
+        line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
     # Whoever closed stderr does not want to know; what is said there changes no result.
     with suppress(OSError, ValueError):
-        click.echo(f"agent: {squeeze(text)}", err=True)
+        click.echo(f"agent: {line}", err=True)
 
 
 def _usage(error: click.ClickException) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -11,11 +12,12 @@ from typing import Any
 
 import click
 
-from agent.cli.common import CommandError, emit, json_option, page, say, table, the_home
+from agent.cli.common import CommandError, emit, json_option, page, say, table, the_home, width
 from agent.cli.lazy import LazyGroup
-from agent.event_line import event_line
+from agent.event_line import WIDTH, event_line
 from agent.text import shorten
 from memory.home import Home
+from memory.names import few
 
 COMMANDS = {
     "list": ("agent.cli.transcripts:list_", "Transcripts, newest first."),
@@ -76,7 +78,8 @@ def show(transcript: str | None, last: bool, start: int, events: int | None, as_
     if as_json:
         emit({"transcript": path.stem, "events": found})
     else:
-        page(event_line(event) for event in found)
+        room = width() if sys.stdout.isatty() else WIDTH
+        page(event_line(event, room) for event in found)
 
 
 def files(home: Home) -> list[Path]:
@@ -111,9 +114,7 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
     matches = [path for path in known if path.stem.startswith(name)] if name else []
     exact = [path for path in matches if path.stem == name]
     if len(matches) > 1 and not exact:
-        raise CommandError(
-            f"{name!r} fits several transcripts: {', '.join(path.stem for path in matches[:5])}"
-        )
+        raise CommandError(f"{name!r} fits several transcripts: {few([path.stem for path in matches], 5)}")
     if not matches:
         raise CommandError(f"no transcript {name!r}; see: agent transcripts list")
     return (exact or matches)[0]

@@ -34,7 +34,8 @@ _SKIPPED = {"__pycache__", "tests", "test", "docs", "benchmark", "benchmarks", "
 def adopt(path: Path) -> Environment:
     """The environment that lies unpacked at ``path``. Raises :class:`ToolError` where there is none."""
     if not path.is_dir():
-        raise ToolError(f"no folder {path}; expected a folder with unpacked packages", missing=True)
+        what = f"{path} is a file" if path.exists() else f"no folder {path}"
+        raise ToolError(f"{what}; expected a folder with unpacked packages", missing=not path.exists())
     try:
         root = _packages_folder(path)
         packages = {distribution(name): version for name, version in SourceTree(root).packages.items()}
@@ -115,11 +116,12 @@ def _edited(root: Path, record: Path) -> list[tuple[str, str]]:
     for row in rows:
         if len(row) < 3 or not row[0].endswith(".py") or not row[1].startswith("sha256="):
             continue
-        path = root / row[0]
         try:
-            state = path.stat()
+            # There may be 30,000 of them: a path is only made of one that was changed.
+            state = os.stat(f"{root}/{row[0]}")  # noqa: PTH116
             if state.st_mtime_ns <= installed and row[2] == str(state.st_size):
                 continue
+            path = root / row[0]
             # A record is foreign text: it may name a pipe, or a file that is none of the folder's.
             outside = root.resolve() not in path.resolve().parents
             if outside or not path.is_file() or state.st_size > READ_LIMIT:

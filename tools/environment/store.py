@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.home import Home
+from memory.names import few
 from tools.environment.adopt import adopt
 from tools.environment.model import Environment, read_description
 from tools.errors import ToolError
@@ -97,16 +98,14 @@ def _find(home: Home, given: str) -> Environment | Path:
         if len(matches) == 1:
             return load(home.environments / matches[0])
         if matches:
-            raise ToolError(
-                f"{given!r} fits several environments: {', '.join(matches)}; give more of the name"
-            )
+            raise ToolError(f"{given!r} fits several environments: {few(matches)}; give more of the name")
         if Path(given).is_dir():
             return _stored(home, Path(given))
     except (OSError, ValueError, RuntimeError) as error:
         # A name too long for the file system, one with a NUL, the home of someone who is not there.
         why = getattr(error, "strerror", None) or str(error)
         raise ToolError(f"{shown!r} is no environment ({why}); see: agent environment list") from error
-    there = f"there are {', '.join(names)}" if names else "there is none yet"
+    there = f"there are {few(names)}" if names else "there is none yet"
     raise ToolError(f"no environment {shown!r}: {there}; create one with: {CREATE}", missing=True)
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory.names import distribution
+from memory.names import distribution, few
 
 if TYPE_CHECKING:
     from memory.vocabulary import Evidence
@@ -95,9 +95,7 @@ class SourceTree:
         if any(part.startswith(".") for part in path.relative_to(self.root).parts):
             raise SourceError(f"{file!r} is hidden, which no part of an environment is")
         if not path.exists():
-            raise SourceError(
-                f"no {file!r} in the environment ({', '.join(sorted(self.packages)) or 'empty'})"
-            )
+            raise SourceError(f"no {file!r} in the environment ({few(sorted(self.packages)) or 'empty'})")
         return path
 
     def name_of(self, file: str) -> str:

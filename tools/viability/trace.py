@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, ValidationError
 
 from memory.architecture import ArchitectureError, parse_architecture
+from memory.names import few
 from memory.vocabulary import Contract, Effect, Row
 from tools.base import ToolError, tool
 from tools.environment.model import Environment
@@ -168,7 +169,7 @@ def _followed(
         )
     analysis = Analysis(environment.tree(), engine)
     if not (analysis.tree.root / analysis.profile.root).is_dir():
-        held = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
+        held = few([f"{name} {version}" for name, version in environment.packages.items()])
         raise ToolError(f"{environment.name} holds no {engine}; it holds {held or 'nothing'}", missing=True)
     analysis.prepare()
     yield from follow(
