@@ -9,13 +9,15 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from tools.environment.child import allowed_environment, run_child
+from tools import stopping
+from tools.environment.child import OutputError, allowed_environment, run_child
 from tools.environment.uv import _environment as uv_environment
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -86,6 +88,7 @@ def test_a_child_over_its_time_is_ended_with_all_below_it(tmp_path: Path) -> Non
 def test_an_interrupted_program_leaves_no_child(tmp_path: Path, number: int) -> None:
     code = f"""
 import sys
+import threading
 from pathlib import Path
 from tools.environment.child import run_child
 folder = Path({str(tmp_path)!r})
@@ -111,10 +114,32 @@ run_child([sys.executable, "-c", {FAMILY!r}], environment={ENVIRONMENT!r}, folde
     assert all(gone(pid) for pid in pids)
 
 
+def test_ctrl_c_once_more_while_a_stubborn_child_is_asked_to_end_leaves_none_either(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, time\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: os.kill({os.getpid()}, signal.SIGINT))\n"
+        "print(os.getpid(), flush=True)\n"
+        "while True: time.sleep(300)\n"
+    )
+
+    def tick(_: float) -> None:
+        if (tmp_path / "out").read_text().endswith("\n"):
+            raise KeyboardInterrupt("the first")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run_child(
+            [sys.executable, "-c", code], environment=ENVIRONMENT, folder=tmp_path, output=tmp_path / "out",
+            seconds=200, tick=tick, grace=60,
+        )  # fmt: skip
+    assert str(caught.value) == ""
+    assert gone(int((tmp_path / "out").read_text()))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with a killed parent")
 def test_a_killed_program_leaves_no_child(tmp_path: Path) -> None:
     code = f"""
 import sys
+import threading
 from pathlib import Path
 from tools.environment.child import run_child
 child = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
@@ -167,6 +192,107 @@ def test_a_child_gets_no_open_file_of_ours(tmp_path: Path) -> None:
         seconds=30,
     )  # fmt: skip
     assert json.loads((tmp_path / "out").read_text()) == [0, 1, 2, 3]  # 3: the listing itself
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the limit")
+def test_a_child_that_wants_too_much_memory_gets_none_and_so_do_its_own(tmp_path: Path) -> None:
+    greedy = "b = bytearray({size}); b[::4096] = b[::4096]; print(len(b))"
+    sizes = {"within": 40 << 20, "over": 400 << 20}
+    for memory in (100 << 20, None):
+        for name, size in sizes.items():
+            own = greedy.format(size=size)
+            code = (
+                "import subprocess, sys\n"
+                f"sys.exit(subprocess.run([sys.executable, '-c', {own!r}]).returncode)"
+            )
+            ended = run_child(
+                [sys.executable, "-c", code],
+                environment=ENVIRONMENT,
+                folder=tmp_path,
+                output=tmp_path / "out",
+                errors=tmp_path / "errors",
+                seconds=60,
+                memory=memory,
+            )
+            fails = name == "over" and memory is not None
+            assert ended.code == (1 if fails else 0)
+            assert ("MemoryError" in (tmp_path / "errors").read_text()) == fails
+
+
+WRITERS = {
+    "out": "import sys\nwhile True: sys.stdout.write('x' * 65536)",
+    "errors": "import sys\nwhile True: sys.stderr.write('x' * 65536)",
+    "a grandchild": "import subprocess, sys, time\n"
+    "subprocess.Popen([sys.executable, '-c', 'while True: print(1)'], process_group=0); time.sleep(300)",
+    "and ends": "print('x' * 3_000_000)",
+}
+
+
+@pytest.mark.parametrize("how", WRITERS)
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_child_that_writes_without_end_is_ended(tmp_path: Path, how: str, apart: bool) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    with pytest.raises(
+        OutputError, match=r"^python\S* wrote more than 1 MB and was ended; ask for less, or "
+    ):
+        run_child(
+            [sys.executable, "-c", WRITERS[how]],
+            environment=ENVIRONMENT,
+            folder=tmp_path,
+            output=tmp_path / "out",
+            errors=tmp_path / "errors" if apart else None,
+            seconds=60,
+            most_output=1_000_000,
+        )
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+def test_a_thread_that_is_asked_to_stop_ends_its_child_and_starts_no_other(tmp_path: Path) -> None:
+    stop, ended = stopping.Stop(), []
+
+    def work() -> None:
+        for _ in range(2):
+            try:
+                with stopping.under(stop):
+                    run_child(
+                        [sys.executable, "-c", FAMILY],
+                        environment=ENVIRONMENT,
+                        folder=tmp_path,
+                        output=tmp_path / "out",
+                        seconds=200,
+                        grace=0.2,
+                        tick=lambda _: stop.ask() if (tmp_path / "out").read_text().endswith("\n") else None,
+                    )
+            except stopping.Stopped:
+                ended.append((tmp_path / "out").read_text())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert len(set(ended)) == 1
+    assert len(ended) == 2
+    assert all(gone(int(word)) for word in ended[0].split())
+    assert stop.children == 0
+
+
+def test_threads_that_come_and_go_end_no_child_of_another(tmp_path: Path) -> None:
+    """The kernel takes the thread that starts a child for its parent."""
+    codes: list[int] = []
+
+    def work(number: int) -> None:
+        code = f"import sys; sys.stdin.read(); print({number}); import time; time.sleep({number} / 4)"
+        ended = run_child(
+            [sys.executable, "-c", code], environment=ENVIRONMENT, folder=tmp_path,
+            output=tmp_path / f"out{number}", seconds=60,
+        )  # fmt: skip
+        codes.append(ended.code)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert codes == [0, 0, 0]
 
 
 def test_only_children_that_go_there_know_the_way_to_a_network() -> None:

@@ -154,11 +154,7 @@ def run_child(
                     stopping.check()
                     tick(gone)
         finally:
-            try:
-                end_tree(process, grace)
-            except BaseException:  # asked to stop once more: there is no more time for asking
-                end_tree(process, 0.0)
-                raise
+            end_tree(process, grace)
         if _size(out, err) > most_output:
             raise OutputError(
                 f"{Path(command[0]).name} wrote more than {most_output / 1e6:.0f} MB and was ended; "
@@ -206,14 +202,16 @@ def end_tree(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:
     with contextlib.suppress(psutil.Error):
         members = psutil.Process(process.pid).children(recursive=True)
     if process.poll() is None or members or _group_lives(process.pid):
-        _signal(process, members, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace)
-        _wait_gone(members, grace)
-        _signal(process, members, signal.SIGKILL)
-        _wait_gone(members, grace)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(grace)
+        try:
+            _signal(process, members, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(grace)
+            _wait_gone(members, grace)
+        finally:  # also where we are asked to stop once more
+            _signal(process, members, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+            _wait_gone(members, GRACE)
 
 
 def _wait_gone(members: list[psutil.Process], seconds: float) -> None:
