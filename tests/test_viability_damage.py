@@ -7,8 +7,10 @@ import sqlite3
 import sys
 import threading
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from viability_fixtures.support import (
     BACKENDS,
@@ -24,11 +26,12 @@ from viability_fixtures.support import (
 from memory.home import Home
 from memory.vocabulary import Row, Verdict
 from tools.base import ToolError
+from tools.environment.store import open_for
 from tools.source.tree import SourceTree
 from tools.viability.analysis import Analysis, with_stack
 from tools.viability.cache import TraceCache
 from tools.viability.judge import Cell
-from tools.viability.trace import trace_many, trace_viability
+from tools.viability.trace import trace_key, trace_many, trace_viability
 
 GEMM = "minilib/gemm.py"
 BLOCKED = Verdict.BLOCKED
@@ -230,6 +233,62 @@ def test_the_order_of_the_cells_is_kept_and_changes_nothing(engine: Engine, tmp_
     backwards = Context(Home(tmp_path / "backwards").prepare())
     cells = [engine.asking(row.backend, row.arch) for row in reversed(many)]
     assert [trace.row for trace in trace_many(backwards, cells)] == list(reversed(many))
+
+
+def test_a_trace_is_given_as_soon_as_it_and_those_before_it_are_done(engine: Engine) -> None:
+    cells = [engine.asking(backend, arch) for arch in ("sm90", "sm120") for backend in BACKENDS]
+    traces = trace_many(engine.context, cells)
+    assert next(traces).row.backend == cells[0].backend
+    with closing(sqlite3.connect(engine.context.home.source_index_db)) as cache:
+        (remembered,) = cache.execute("SELECT count(*) FROM traces").fetchone()
+    assert 1 <= remembered < len(cells)
+    traces.close()
+    assert psutil.Process().children() == []
+    assert [trace.row.backend for trace in trace_many(engine.context, cells)] == [*BACKENDS, *BACKENDS]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"arch": "sm_nonsense"}, "sm_nonsense"),
+        ({"environment": "/nowhere"}, "nowhere"),
+        ({"engine": "x"}, "x"),
+    ],
+)
+def test_a_wrong_cell_is_refused_when_its_turn_comes(
+    engine: Engine, wrong: dict[str, str], said: str
+) -> None:
+    right = engine.asking("birch", "sm120")
+    traces = trace_many(engine.context, [right, right.model_copy(update=wrong), right])
+    assert next(traces).row.backend == "birch"
+    with pytest.raises(ToolError, match=said):
+        next(traces)
+
+
+def test_only_folders_that_may_be_read_are_traced(engine: Engine) -> None:
+    """As every tool: a driver may name any folder, and reads only those that the person gave."""
+
+    @dataclass(frozen=True)
+    class Given(Context):
+        folders: tuple[Path, ...]
+
+    cell = engine.asking("birch", "sm120")
+    given = Given(engine.context.home, (engine.root,))
+    assert trace_viability.run(cell, given).row.backend == "birch"
+    with pytest.raises(ToolError, match="is not one of the folders that may be read here"):
+        trace_viability.run(cell, Given(engine.context.home, (engine.root.parent,)))
+    with pytest.raises(ToolError, match="is not one of the folders that may be read here"):
+        next(trace_many(Given(engine.context.home, ()), [cell, cell]))
+
+
+def test_what_is_remembered_and_cannot_be_read_is_traced_again(engine: Engine) -> None:
+    """Written whole, but by a program whose traces were others."""
+    first = engine.trace("birch", "sm120")
+    key = trace_key(open_for(engine.context, str(engine.root)), engine.asking("birch", "sm120"))
+    with TraceCache(engine.context.home.source_index_db) as cache:
+        assert cache.get(key) is not None
+        cache.put(key, "{}")
+    assert engine.trace("birch", "sm120") == first
 
 
 @pytest.mark.parametrize("how", ["text", "page", "another program's", "words", "folder"])
