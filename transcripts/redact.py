@@ -103,15 +103,16 @@ class _Run:
         """The logs that change: with secrets, and those that name what changes by that."""
         begun = [path for path in self._there if path.stem in self._pending.logs]
         wanted = list(dict.fromkeys([*paths, *begun]))
-        found: set[str] = set()
-        looking = Surveyor(Redactor(exact, found=found.add), self._artifacts)
+        found: dict[str, str] = {}
+        looking = Surveyor(Redactor(exact, found=found.setdefault), self._artifacts)
         for path in wanted:
             require_sound(path)
             self._take(path)
             looking.survey(path)
         # What is a secret in its place is one wherever it stands: in the excerpt that cites it, too.
-        self.secrets = {*exact, *filter(_TELLING.fullmatch, found)}
-        self._redact = Redactor(self.secrets)
+        known = {secret: kind for secret, kind in found.items() if _TELLING.fullmatch(secret)}
+        self.secrets = {*exact, *known}
+        self._redact = Redactor(exact, known=known)
         surveyor = Surveyor(self._redact, self._artifacts)
         surveyed = {path: surveyor.survey(path) for path in wanted}
         changed = {path: one for path, one in surveyed.items() if one.strings}
@@ -253,7 +254,8 @@ class _Writer:
         sync_folder(self.path.parent)
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # what could not be written cannot be written now
+            self._file.close()
         self._records.close()
         self._part.unlink(missing_ok=True)
 

@@ -37,18 +37,28 @@ _WORD = re.compile(r"[a-z]+|[\d.]+")
 class Redactor:
     """Replaces what looks like a secret, and the strings ``exact`` wherever they stand.
 
-    ``found`` is told of each secret that a rule finds. Raises ``ValueError`` for an exact secret that is
-    shorter than 4 characters: it would stand everywhere.
+    ``found`` is told of each secret that a rule finds, and its kind; given as ``known`` to another, these are
+    replaced everywhere too. Raises ``ValueError`` for an exact secret that is shorter than 4 characters: it
+    would stand everywhere.
     """
 
-    def __init__(self, exact: Iterable[str] = (), *, found: Callable[[str], None] = lambda _: None) -> None:
-        known = sorted({one for secret in exact for one in spellings(secret)}, key=lambda s: (-len(s), s))
-        if known and len(known[-1]) < LEAST:
+    def __init__(
+        self,
+        exact: Iterable[str] = (),
+        *,
+        known: Mapping[str, str] | None = None,
+        found: Callable[[str, str], object] = lambda _secret, _kind: None,
+    ) -> None:
+        kinds = {**(known or {}), **dict.fromkeys(exact, "known")}
+        self._exact = {
+            one: f"[redacted:{kind}]" for secret, kind in kinds.items() for one in spellings(secret)
+        }
+        longest_first = sorted(self._exact, key=lambda one: (-len(one), one))
+        if longest_first and len(longest_first[-1]) < LEAST:
             raise ValueError(f"a secret of less than {LEAST} characters would be found everywhere")
-        self._exact = tuple(known)
-        self._pattern = re.compile("|".join([f"({MARKER.pattern})", *map(re.escape, known)]))
+        self._pattern = re.compile("|".join([MARKER.pattern, *map(re.escape, longest_first)]))
         self._found = found
-        self._shortest = min([SHORTEST, *map(len, known)])
+        self._shortest = min([SHORTEST, *map(len, self._exact)])
         self._clean: set[str] = set()
 
     def __call__(self, value: JSON) -> JSON:
@@ -144,7 +154,7 @@ class Redactor:
         return new
 
     def _mark(self, secret: str) -> str:
-        self._found(secret)
+        self._found(secret, "secret")
         return "[redacted:secret]"
 
     def _text(self, text: str) -> str:
@@ -158,7 +168,7 @@ class Redactor:
 
     def _once(self, text: str) -> str:
         if any(exact in text for exact in self._exact):
-            text = self._pattern.sub(lambda match: match[1] or "[redacted:known]", text)
+            text = self._pattern.sub(lambda match: self._exact.get(match[0], match[0]), text)
         lower = text.lower()
         for rule in RULES:
             if rule.may_match(lower):
@@ -168,7 +178,7 @@ class Redactor:
     def _by_rule(self, rule: Rule, match: re.Match[str]) -> str:
         if not rule.holds(match):
             return match[0]
-        self._found(match["s"])
+        self._found(match["s"], rule.kind)
         start, end = match.start("s") - match.start(), match.end("s") - match.start()
         return f"{match[0][:start]}[redacted:{rule.kind}]{match[0][end:]}"
 
@@ -237,12 +247,12 @@ def true_again(old: JSON, new: JSON, renamed: Callable[[str, str], None] = lambd
     pairs = zip(old.values(), new.items(), strict=True)
     fresh = {key: true_again(before, after, renamed) for before, (key, after) in pairs}
     said, says = old.get("excerpt"), fresh.get("excerpt")
-    if isinstance(said, str) and isinstance(says, str) and old.get("sha256") == _hash(said):
+    if isinstance(said, str) and isinstance(says, str) and fresh.get("sha256") == _hash(said):
         fresh["sha256"] = _hash(says)
     before, after = derived_id(old), derived_id(fresh)
-    if before is not None and after is not None and before == old.get("id") != after:
+    if before is not None and after not in (None, before) and before == fresh.get("id"):
         fresh["id"] = after
-        renamed(before, after)
+        renamed(before, str(after))
     return fresh
 
 
