@@ -158,7 +158,9 @@ def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
         (["backends", "--arch", "sm120", "--quantisation", "zinc"], 2, ["'zinc'", "nvfp4"]),
         (["explain", "c", "b", "--arch", "sm120", "--quantisation", "fp4"], 2, ["nvfp4, mxfp4"]),
         (["explain", "c", "b", "--arch", ""], 2, ["no architecture"]),
-        (["nonsense"], 2, ["nonsense"]),
+        (["nonsense"], 2, ["nonsense", "investigate, "]),
+        (["fndings", "list"], 2, ["did you mean findings?"]),
+        (["transcripts", "shw"], 2, ["did you mean show?"]),
         (["transcripts"], 2, ["agent transcripts needs a command: list, show"]),
         (["findings"], 2, ["agent findings needs a command: list, rebuild, show"]),
         (["environment"], 2, ["agent environment needs a command: create, list, show"]),
@@ -211,6 +213,8 @@ def test_a_model_that_the_engine_does_not_register_is_refused(engine: Path) -> N
         "explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine), "--model", "zincmodel9"
     )
     one_line(finished, 2, "no model called 'zincmodel9'")
+    finished = agent("explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine), "--model", "")
+    one_line(finished, 2, "--model: ")
 
 
 def test_the_engine_is_the_one_of_the_environment(tmp_path: Path) -> None:

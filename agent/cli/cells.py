@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
 
 from agent.cli.common import CommandError, Context, progress
 from agent.cli.matrix import Question
@@ -86,11 +89,20 @@ def _check_scenario(home: Home, environment: Environment, named: str, question: 
     options = discover_options(environment.tree(), engine)
     wrong = wrong_component(scenario, engine, options) or wrong_value(scenario, options)
     for key in keys(scenario) if wrong is None else ():
-        search = registry()["search_source"]
-        found = search.run(search.input.model_validate(search_for(key, named, engine)), Context(home))
+        found = _asked(home, "search_source", f"--scenario {key}", search_for(key, named, engine))
         wrong = wrong or (None if found.count else not_declared(key, engine))
     if wrong is not None:
         raise CommandError(wrong)
+
+
+def _asked(home: Home, name: str, option: str, given: dict[str, Any]) -> Any:
+    """The result of a tool. Raises :class:`CommandError` where it does not take what ``option`` gave."""
+    tool = registry()[name]
+    try:
+        taken = tool.input.model_validate(given)
+    except ValidationError as error:
+        raise CommandError(f"{option}: {error.errors()[0]['msg']}") from None
+    return tool.run(taken, Context(home))
 
 
 def _model_classes(home: Home, named: str, engine: str, model: str) -> tuple[str, ...]:
@@ -98,10 +110,8 @@ def _model_classes(home: Home, named: str, engine: str, model: str) -> tuple[str
 
     Raises :class:`CommandError` where it registers none, with the nearest, or where the name fits several.
     """
-    tool = registry()["find_model"]
-    found = tool.run(
-        tool.input.model_validate({"environment": named, "engine": engine, "model": model}), Context(home)
-    ).model_dump(mode="json")
+    asked = {"environment": named, "engine": engine, "model": model}
+    found = _asked(home, "find_model", "--model", asked).model_dump(mode="json")
     classes = tuple(one["architecture"] for one in found["classes"])
     if not classes:
         several = [one["architecture"] for one in found["candidates"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +23,16 @@ class LazyGroup(click.Group):
         if cmd_name not in self.lazy:
             return None
         return load(self.lazy[cmd_name][0])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.lazy and not name.startswith("-"):
+            near = get_close_matches(name, self.lazy, 2)
+            what = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(self.lazy)}"
+            raise click.UsageError(f"No such command {name!r}; {what}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
