@@ -107,6 +107,14 @@ def test_what_layers_a_class_leads_to() -> None:
     assert ask("teapot3").classes[0].code_for == {}
 
 
+def test_a_size_alone_is_that_of_a_dense_model() -> None:
+    sparse, dense = (item.architecture for item in ask("teapot3.5-397b-a17b").classes)
+    alone = ask("teapot3.5 32b nvfp4")
+    assert names(alone.classes) == [dense]
+    assert sparse in names(alone.candidates)
+    assert names(ask("teapot3.5 nvfp4").classes) == [dense, sparse]
+
+
 def test_a_dictionary_registers_too() -> None:
     found = ask("teapot3.5", "typed_style", "vllm")
     assert names(found.classes) == ["Teapot3_5ForCausalLM"]

@@ -289,3 +289,76 @@ def test_a_backend_that_needs_what_only_other_hardware_has(seams: Engine, backen
     row = seam(seams, backend, "sm100").row
     assert (row.verdict, row.because) == (Verdict.NOT_APPLICABLE, Because.VENDOR)
     assert row.evidence
+
+
+# -- the model ------------------------------------------------------------------------------------
+
+MODELS = """\
+import torch
+
+from sglang.srt.layers.linear import ColumnLinear
+
+
+class Block(torch.nn.Module):
+    def __init__(self, config):
+        self.part = ColumnLinear(config.hidden, config.hidden)
+
+
+class FoldForCausalLM(torch.nn.Module):
+    def __init__(self, config):
+        self.blocks = [Block(config)]
+
+
+class FlatForCausalLM(torch.nn.Module):
+    def __init__(self, config):
+        self.table = torch.nn.Embedding(config.words, config.hidden)
+
+
+EntryClass = [FoldForCausalLM, FlatForCausalLM]
+"""
+
+
+def of_models(engine: Engine, component: str, backend: str, *models: str) -> Trace:
+    changed = {"component": component, "model_classes": models}
+    return trace_many(engine.context, [engine.asking(backend, "sm100").model_copy(update=changed)])[0]
+
+
+def test_what_the_models_classes_do_not_build_is_not_applicable(engine: Engine) -> None:
+    engine.add("sglang/srt/models/fold.py", MODELS)
+    trace = of_models(engine, "weave", "amber", "FlatForCausalLM")
+    assert (trace.row.verdict, trace.row.because) == (Verdict.NOT_APPLICABLE, Because.MODEL)
+    assert trace.row.evidence[0].file == "sglang/srt/models/fold.py"
+    assert "LinearBase" in trace.notes[0]
+    # One class that builds it is enough, and a class that is not there says nothing.
+    for models in (("FoldForCausalLM",), ("FlatForCausalLM", "FoldForCausalLM"), ("NoSuchModel",)):
+        found = of_models(engine, "weave", "amber", *models)
+        assert found.row.verdict is Verdict.NO_STATIC_OBSTACLE, models
+
+
+def test_the_kind_of_a_models_class_is_what_the_engine_makes_of_it(seams: Engine) -> None:
+    seams.add("sglang/srt/models/fold.py", MODELS)
+    folded = of_models(seams, "seam", "folded", "FoldForCausalLM")
+    assert folded.row.verdict is Verdict.NO_STATIC_OBSTACLE
+    assert folded.scenario["weave_kind"] == "FOLDED"
+    flat = of_models(seams, "seam", "folded", "FlatForCausalLM").row
+    assert (flat.verdict, flat.because) == (Verdict.NOT_APPLICABLE, Because.MODEL)
+
+
+# -- what is fetched when the engine runs -----------------------------------------------------------
+
+
+def test_what_is_fetched_for_one_generation_alone_is_taken_to_be_there(engine: Engine) -> None:
+    engine.edit(
+        "minilib/gemm.py",
+        "    return gen_cedar_module().build_and_load()\n",
+        "    spec = gen_cedar_module()\n    requests.get(spec.name)\n    return spec.build_and_load()\n",
+    )
+    engine.edit("minilib/gemm.py", "import functools\n", "import functools\n\nimport requests\n")
+    trace = engine.trace("cedar", "sm100")
+    assert trace.row.verdict is Verdict.NO_STATIC_OBSTACLE
+    assert any("fetches" in note for note in trace.notes)
+    assert engine.trace("cedar", "sm120").row.verdict is Verdict.BLOCKED
+    # Where two generations come by there, for which of them it was made is not in the sources.
+    engine.edit("minilib/jit.py", "supported_major_versions=[10]", "supported_major_versions=[10, 12]")
+    for arch in ("sm100", "sm120"):
+        assert engine.trace("cedar", arch).row.verdict is Verdict.UNKNOWN

@@ -12,7 +12,7 @@ import ast
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files as resource
@@ -72,6 +72,14 @@ class ModelMatch(Contract):
     """Architectures with the most similar names, where none fits."""
     ignored_words: tuple[str, ...] = ()
     """Words of the name that were taken as a size, a format or a role."""
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """A model's class and the line that leads from it to a layer, if any does."""
+
+    definition: Evidence
+    line: Evidence | None
 
 
 @dataclass(frozen=True)
@@ -172,12 +180,14 @@ def find(tree: SourceTree, engine: Engine, asked: str) -> ModelMatch:
     drafts = [item for item in family if item.draft]
     if main and not (others and not any(c.isdigit() for c in key)):
         main.sort(key=lambda item: _rank(item, key, name))
+        told = _told(main, key, name)
+        rest = [item for item in [*main, *others] if item not in told and not item.draft]
         return ModelMatch(
             asked=asked,
             fit="exact",
-            classes=described(main),
+            classes=described(told),
             drafts=described(drafts),
-            candidates=described([item for item in others if not item.draft]),
+            candidates=described(rest),
             ignored_words=tuple(ignored),
         )
     candidates = [item for item in [*main, *others] if not item.draft]
@@ -231,10 +241,42 @@ def _fitting(known: list[Registered], key: str) -> tuple[list[Registered], list[
     return family, others
 
 
+def _told(family: list[Registered], key: str, name: str) -> list[Registered]:
+    """The classes of a family that the name leaves: a size alone is that of a dense model.
+
+    The name of a sparse one tells its active size as well; it may still be served by a class for both.
+    """
+    alone = re.search(r"(?i)(^|[-_\s])\d+(\.\d+)?b($|[-_\s])", name) and not _is_sparse(name)
+    dense = [item for item in family if not _rank(item, key, name)[0]]
+    return dense if alone and dense else family
+
+
+def uses(tree: SourceTree, engine: Engine, architecture: str, names: Iterable[str]) -> ModelUse | None:
+    """Where a registered class, or what it is built of, uses one of the engine's layers called ``names``.
+
+    None for a class that is not registered or cannot be read.
+    """
+    modules = Modules(tree)
+    for item in registered(tree, engine, modules):
+        if item.architecture != architecture or item.class_file is None:
+            continue
+        found = modules.class_named(item.class_file, item.class_name)
+        if found is None:
+            return None
+        node, scope = found
+        pattern = "^(" + "|".join(re.escape(name) for name in names) + ")$"
+        at = traits_of(tree, modules, node, scope, engine.models_under, {"layer": pattern}).get("layer")
+        return ModelUse(tree.evidence(scope.module.file, node.lineno, idiom="class"), at)
+    return None
+
+
 def _rank(item: Registered, key: str, name: str) -> tuple[bool, str]:
     """Mixture-of-experts classes first where the name tells active parameters, else plain ones."""
-    sparse = re.search(r"(?i)(^|[-_\s])a\d+(\.\d+)?b($|[-_\s])", name) is not None
-    return (("moe" in item.family[len(key) :]) != sparse, item.architecture)
+    return (("moe" in item.family[len(key) :]) != _is_sparse(name), item.architecture)
+
+
+def _is_sparse(name: str) -> bool:
+    return re.search(r"(?i)(^|[-_\s])a\d+(\.\d+)?b($|[-_\s])", name) is not None
 
 
 def _describe(tree: SourceTree, engine: Engine, modules: Modules, item: Registered) -> ModelClass:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from memory.vocabulary import Because, Verdict
@@ -20,12 +20,14 @@ from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.values import Kind, Tainted, of
 from tools.viability.judge import judge
+from tools.viability.kinds import kind_of
 from tools.viability.life import run_layer
 from tools.viability.profile import libraries, profile, scenarios
+from tools.viability.reach import Reach
 from tools.viability.runs import Run
 from tools.viability.settle import run_options
 from tools.viability.table import run_registered
-from tools.viability.undecided import unknown
+from tools.viability.undecided import unknown, unused_row
 
 STACK_BYTES = 512 * 1024 * 1024
 
@@ -51,6 +53,8 @@ class Analysis:
         self.code = CompiledCode(tree)
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._layers: dict[tuple[str, str | None], Layer | None] = {}
+        self.reach = Reach(tree, engine)
+        self._kinds: dict[tuple[str, ...], dict[str, str]] = {}
         self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
         """Kinds of models that the runs of an option's value looked at."""
 
@@ -79,14 +83,21 @@ class Analysis:
         names: list[str] = scenarios().get(scheme, {}).get("names", [scheme])
         return next((name for name in names if name in known), names[0] if names and not known else None)
 
-    def judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
+    def judge(self, cell: Cell, scenario: Mapping[str, str], models: Sequence[str] = ()) -> Judgement:
         """The verdict of one cell; what cannot be followed is unknown, with the reason.
 
-        Where the way depends on the kind of model and the scenario does not tell it, the cell is judged for
+        ``models`` are the classes that may serve the model: what none of them builds is not applicable. Where
+        the way depends on the kind of model, and neither they nor the scenario tell, the cell is judged for
         the kind that the backend needs.
         """
         option = self.option(cell.component)
+        if option is not None and models:
+            layer = None if self._is_registered(option) else self._layer_of(option, scenario)
+            unused = self.reach.unused(layer, models) if layer is not None else None
+            if layer is not None and unused is not None:
+                return unused_row(cell, unused, layer.root)
         field = option.field if option is not None else ""
+        scenario = {**self._kind_of(tuple(models)), **scenario}
         judged: list[Judgement] = []
         kinds = [kind for kind in self.discovery.kinds if kind.attribute not in scenario]
         for members in itertools.product(*(kind.members for kind in kinds)):
@@ -101,6 +112,19 @@ class Analysis:
             if not asked - set(scenario):
                 break
         return min(judged, key=_preference)
+
+    def _kind_of(self, models: tuple[str, ...]) -> dict[str, str]:
+        """The kind of model that classes are of, where all are of one."""
+        if models and models not in self._kinds:
+            facts = Facts(self.world, self.profile, self.discovery.option_table, CONTRASTS[0], None, None)
+            told = [kind_of(Machine(self.world, facts), kind, models) for kind in self.discovery.kinds]
+            self._kinds[models] = {name: member for name, member in told if member is not None}
+        return self._kinds.get(models, {})
+
+    def _is_registered(self, option: Option) -> bool:
+        """Whether the option's values are names in a table of their own."""
+        places = [self.discovery.registered(value) for value in option.values]
+        return sum(place is not None for place in places) * 2 >= len(places)
 
     def _judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
         option = self.option(cell.component)
@@ -125,12 +149,21 @@ class Analysis:
             return unknown(
                 cell, f"no layer was found that reads {option.flag}: the analyser does not fit here"
             )
-        return judge(cell, way(cell.backend, cell.arch), way, others, list(CONTRASTS), self.tree, self.code)
+        run = way(cell.backend, cell.arch)
+
+        def dedicated() -> bool:
+            return all(
+                any(_refuses(one(cell.backend, arch)) for one in (options, way))
+                for arch in CONTRASTS
+                if arch[0] != cell.arch[0]
+            )
+
+        return judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated)
 
     def _way(self, option: Option, scenario: Mapping[str, str]) -> RunCell | None:
         """How the option's value reaches code: through a table of its own, or through a layer's life."""
-        places = {value.value: self.discovery.registered(value) for value in option.values}
-        if sum(place is not None for place in places.values()) * 2 >= len(places):
+        if self._is_registered(option):
+            places = {value.value: self.discovery.registered(value) for value in option.values}
 
             def registered(backend: str, arch: tuple[int, int]) -> Run:
                 place = places.get(backend)
@@ -190,8 +223,15 @@ class Analysis:
     ) -> Run:
         key = (way, option.field, backend, arch, _frozen(scenario))
         if key not in self._runs:
+            kinds = {kind.attribute for kind in self.discovery.kinds}
+            rest = {name: value for name, value in scenario.items() if name not in kinds}
+            general = (way, option.field, backend, arch, _frozen(rest))
+            if general in self._runs:  # that way does not ask for the kind of model
+                return self._runs[general]
             facts = self._facts(option, backend, arch, scenario)
             self._runs[key] = run(self.discovery, facts)
+            if not facts.asked:
+                self._runs[general] = self._runs[key]
             self._asked.setdefault((option.field, backend, arch, _frozen(scenario)), set()).update(
                 facts.asked
             )
@@ -214,6 +254,10 @@ class Analysis:
             if key in self.discovery.option_table.fields and key != "quantization":
                 facts.overrides[key] = Tainted(value, of(Kind.PARALLELISM))
         return facts
+
+
+def _refuses(run: Run) -> bool:
+    return run.refused is not None and run.refused.proven
 
 
 def _frozen(scenario: Mapping[str, str]) -> Frozen:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.compiled import CompiledCode, no_code_row
@@ -20,11 +22,12 @@ def judge(
     archs: list[tuple[int, int]],
     tree: SourceTree,
     code: CompiledCode,
+    dedicated: Callable[[], bool] = lambda: False,
 ) -> Judgement:
     """The row of one cell.
 
     ``others`` are the option's other values, ``archs`` the architectures to contrast with, ``code`` is what
-    the tree holds compiled.
+    the tree holds compiled; ``dedicated`` tells whether architectures of every other generation are refused.
     """
     if run.problem is not None:
         return unknown(cell, f"the analyser gave up: {run.problem}")
@@ -40,7 +43,7 @@ def judge(
     call = foreign_call([crossing for crossing in run.machine.crossings if crossing.by_option])
     if call is not None:
         return foreign_row(cell, call.site, call.name, tree)
-    judged = no_code_row(cell, run, again, code) or passed_row(cell, run, again, others, tree)
+    judged = no_code_row(cell, run, again, code) or passed_row(cell, run, again, others, tree, dedicated)
     judged.cut = run.cut is not None
     return judged
 

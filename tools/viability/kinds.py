@@ -7,10 +7,16 @@ by tests on the checkpoint's list of classes. A backend may be made for one of t
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tools.viability.interpreter.classes import class_attribute
+from tools.viability.interpreter.dispatch import call
+from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.modules import Module
+from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.records import Frame
+from tools.viability.interpreter.values import Bound, ClassValue, EnumMember, Open, Raised, bare
 from tools.viability.profile import libraries
 
 CLASSES: str = libraries()["checkpoint"]["classes"]
@@ -44,6 +50,31 @@ def find_kinds(modules_with: Callable[[bytes], list[Module]]) -> tuple[ModelKind
                         ModelKind(attribute, module.name, owner.name, method.name, enum, members, derived)
                     )
     return tuple(found)
+
+
+def kind_of(m: Machine, kind: ModelKind, models: Sequence[str]) -> tuple[str, str | None]:
+    """The kind's attribute and the member that the engine gives it for all of these classes, if it is one."""
+    told = {_kind_of_one(m, kind, model) for model in models}
+    return kind.attribute, told.pop() if len(told) == 1 else None
+
+
+def _kind_of_one(m: Machine, kind: ModelKind, model: str) -> str | None:
+    """Let the engine's own method settle it, for a checkpoint of which only the class is known."""
+    module = m.world.module(kind.module)
+    if module is None:
+        return None
+    config = Open("checkpoint", {CLASSES: [model]})
+    owner = bare(global_name(m, module, kind.owner))
+    instance = Open("model config", {}, supply=lambda name: config if "config" in name else NotImplemented)
+    try:
+        if isinstance(owner, ClassValue):
+            instance.cls = owner
+            method = class_attribute(m, owner, kind.method)[0]
+            call(m, Bound(method, instance), [], {}, Frame(module, {}), None)
+    except (Raised, BudgetError, RecursionError):
+        return None
+    value = bare(instance.attrs.get(kind.attribute))
+    return value.name if isinstance(value, EnumMember) else None
 
 
 def _distinctions(method: ast.FunctionDef) -> Iterator[tuple[str, str, tuple[str, ...]]]:

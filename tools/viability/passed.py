@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from memory.vocabulary import Because, Condition, HypothesisState, Row, Verdict
 from tools.source.tree import SourceTree
 from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
@@ -10,11 +12,19 @@ from tools.viability.interpreter.values import Kind
 from tools.viability.runs import Run
 
 
-def passed_row(cell: Cell, run: Run, again: RunCell, others: list[str], tree: SourceTree) -> Judgement:
+def passed_row(
+    cell: Cell,
+    run: Run,
+    again: RunCell,
+    others: list[str],
+    tree: SourceTree,
+    dedicated: Callable[[], bool],
+) -> Judgement:
+    """``dedicated`` tells whether architectures of every other generation are refused."""
     m = run.machine
     kernels = kernel_calls(run)
     chosen = [crossing for crossing in m.crossings if crossing.by_option]
-    hops = [(crossing.site, f"calls {crossing.name}") for crossing in chosen]
+    hops = list(dict.fromkeys((crossing.site, f"calls {crossing.name}") for crossing in chosen))
     shown = [crossing for crossing in chosen if crossing.readable] or chosen
     twins = [
         other
@@ -55,7 +65,7 @@ def passed_row(cell: Cell, run: Run, again: RunCell, others: list[str], tree: So
         names = ", ".join(dict.fromkeys(crossing.name for crossing in closed))
         row = Row(**common, verdict=Verdict.UNKNOWN)
         return Judgement(row, hops, [f"runs compiled code that was not read: {names}", *notes])
-    if m.remote:
+    if m.remote and not dedicated():
         where = m.remote[0]
         why = (
             f"runs what {where.file}:{where.line} fetches at run time; "
@@ -70,6 +80,12 @@ def passed_row(cell: Cell, run: Run, again: RunCell, others: list[str], tree: So
             Row(**common, verdict=Verdict.UNKNOWN),
             hops,
             ["no kernel call was reached: the way was not followed to its end", *notes],
+        )
+    for where in m.remote[:1]:
+        # What is fetched for one generation alone, past gates that know it, is made for that generation.
+        notes.append(
+            f"{where.file}:{where.line} fetches kernels at run time; all other generations are refused "
+            "before it, so they are taken to be there"
         )
     return Judgement(Row(**common, verdict=Verdict.NO_STATIC_OBSTACLE), hops, notes)
 

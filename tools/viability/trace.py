@@ -185,7 +185,9 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
     try:
         arch = parse_architecture(cell.arch)
         scenario = analysis.scenario(cell.component, cell.quantisation, cell.scenario)
-        judged = analysis.judge(Cell(cell.component, cell.backend, (arch.major, arch.minor)), scenario)
+        judged = analysis.judge(
+            Cell(cell.component, cell.backend, (arch.major, arch.minor)), scenario, cell.model_classes
+        )
         hops = _hops(analysis, judged)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in us must not take the batch down
         return _failed(cell, f"{type(error).__name__}: {error}")

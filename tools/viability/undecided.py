@@ -1,8 +1,11 @@
-"""The row of a cell that the sources do not decide, with the reason."""
+"""Rows of cells that the sources do not decide, or that the model has no use for, with the reason."""
 
 from __future__ import annotations
 
-from memory.vocabulary import Evidence, HypothesisState, Row, Verdict
+from collections.abc import Sequence
+
+from memory.vocabulary import Because, Evidence, HypothesisState, Row, Verdict
+from tools.engines.models import ModelUse
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.evidence import evidence_at, first_gate
@@ -31,3 +34,17 @@ def unknown(
         evidence=evidence,
     )
     return Judgement(row, hops, [why])
+
+
+def unused_row(cell: Cell, models: Sequence[ModelUse], layer: str) -> Judgement:
+    """Nothing that the model's classes are built of uses the layer that would ask for the backend."""
+    row = Row(
+        component=cell.component,
+        backend=cell.backend,
+        arch=cell.arch_name,
+        verdict=Verdict.NOT_APPLICABLE,
+        because=Because.MODEL,
+        state=HypothesisState.PREDICTED,
+        evidence=tuple(model.definition for model in models),
+    )
+    return Judgement(row, [], [f"nothing that the model's class is built of uses {layer} or a kind of it"])
