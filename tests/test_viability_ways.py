@@ -320,7 +320,7 @@ EntryClass = [FoldForCausalLM, FlatForCausalLM]
 
 def of_models(engine: Engine, component: str, backend: str, *models: str) -> Trace:
     changed = {"component": component, "model_classes": models}
-    return trace_many(engine.context, [engine.asking(backend, "sm100").model_copy(update=changed)])[0]
+    return next(trace_many(engine.context, [engine.asking(backend, "sm100").model_copy(update=changed)]))
 
 
 def test_what_the_models_classes_do_not_build_is_not_applicable(engine: Engine) -> None:
