@@ -49,10 +49,7 @@ def test_a_child_sees_only_what_is_allowed(tmp_path: Path) -> None:
         "LANG": "C",
     }
     seen = allowed_environment(given, lambda name: name == "UV_OFFLINE")
-    code = (
-        "import json, os, sys; own = os.getsid(0) == os.getpid();"
-        "print(json.dumps([dict(os.environ), sys.stdin.read(), own]))"
-    )
+    code = "import json, os, sys;print(json.dumps([dict(os.environ), sys.stdin.read(), os.getsid(0)]))"
     ended = run_child(
         [sys.executable, "-I", "-c", code],
         environment=seen,
@@ -60,12 +57,12 @@ def test_a_child_sees_only_what_is_allowed(tmp_path: Path) -> None:
         output=tmp_path / "out",
         seconds=60,
     )
-    variables, stdin, own_session = json.loads((tmp_path / "out").read_text())
+    variables, stdin, session = json.loads((tmp_path / "out").read_text())
     assert ended.code == 0
     assert {"PATH", "UV_OFFLINE", "LANG"} <= set(variables)
     assert not {"OPENAI_API_KEY", "HF_TOKEN"} & set(variables)
     assert stdin == ""
-    assert own_session
+    assert session != os.getsid(0)
 
 
 def test_a_child_over_its_time_is_ended_with_all_below_it(tmp_path: Path) -> None:
@@ -82,6 +79,34 @@ def test_a_child_over_its_time_is_ended_with_all_below_it(tmp_path: Path) -> Non
     pids = [int(word) for word in (tmp_path / "out").read_text().split()]
     assert len(pids) == 2
     assert all(gone(pid) for pid in pids)
+
+
+def test_a_child_and_its_own_are_asked_once_and_given_time(tmp_path: Path) -> None:
+    polite = (
+        "import os, signal, sys, time\n"
+        "asked = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: asked.append(1))\n"
+        "print('up', flush=True)\n"
+        "while not asked: time.sleep(0.01)\n"
+        "time.sleep({})\n"
+        "print(len(asked), flush=True)\n"
+    )
+    late = polite.format(0.7)
+    code = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {late!r}])\n"
+        f"subprocess.Popen([sys.executable, '-c', {late!r}], process_group=0)\n{polite.format(0.2)}"
+    )
+
+    def tick(_: float) -> None:
+        if (tmp_path / "out").read_text() == "up\n" * 3:
+            raise EOFError
+
+    with pytest.raises(EOFError):
+        run_child(
+            [sys.executable, "-c", code], environment=ENVIRONMENT, folder=tmp_path, output=tmp_path / "out",
+            seconds=60, tick=tick, grace=20,
+        )  # fmt: skip
+    assert (tmp_path / "out").read_text() == "up\n" * 3 + "1\n" * 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -135,17 +160,59 @@ def test_ctrl_c_once_more_while_a_stubborn_child_is_asked_to_end_leaves_none_eit
     assert gone(int((tmp_path / "out").read_text()))
 
 
+DAEMON = """
+import os, sys, time
+def say():
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{os.getpid()}\\n")
+say()
+ready, done = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        say()
+        os.write(done, b"x")
+        time.sleep(300)
+    os._exit(0)
+os.read(ready, 1)
+print("up", flush=True)
+"""
+"""Leaves a process behind that is neither of its group nor of its session, nor a child of it."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds what a child abandons")
+@pytest.mark.parametrize("then", ["", "time.sleep(300)", "os.kill(os.getpid(), 11)", "os._exit(77)"])
+def test_what_a_child_has_abandoned_is_ended_too(tmp_path: Path, then: str) -> None:
+    ended = run_child(
+        [sys.executable, "-c", DAEMON + then, str(tmp_path / "pids")],
+        environment=ENVIRONMENT,
+        folder=tmp_path,
+        output=tmp_path / "out",
+        seconds=1.5 if "sleep" in then else 60,
+        grace=0.2,
+    )
+    assert (tmp_path / "out").read_text() == "up\n"
+    assert ended.code == {"": 0, "time.sleep(300)": -15, "os.kill(os.getpid(), 11)": -11}.get(then, 77)
+    assert ended.timed_out == ("sleep" in then)
+    pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 2
+    assert all(gone(pid) for pid in pids)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with a killed parent")
-def test_a_killed_program_leaves_no_child(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", [FAMILY, DAEMON + "time.sleep(300)"])
+def test_a_killed_program_leaves_no_child(tmp_path: Path, family: str) -> None:
+    """Not even stubborn ones, or such as it has abandoned."""
     code = f"""
 import sys
-import threading
 from pathlib import Path
 from tools.environment.child import run_child
-child = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
-out = Path({str(tmp_path / "out")!r})
-run_child([sys.executable, "-c", child], environment={{}}, folder=out.parent, output=out, seconds=100,
-          tick=lambda _: print(out.read_text(), flush=True))
+pids, out = Path({str(tmp_path / "pids")!r}), Path({str(tmp_path / "out")!r})
+def tick(_):
+    if out.read_text().endswith("\\n"):
+        print(pids.read_text() if pids.exists() else out.read_text(), flush=True)
+run_child([sys.executable, "-c", {family!r}, str(pids)], environment={{}}, folder=out.parent, output=out,
+          seconds=100, tick=tick)
 """
     with subprocess.Popen(
         [sys.executable, "-c", code],
@@ -153,12 +220,29 @@ run_child([sys.executable, "-c", child], environment={{}}, folder=out.parent, ou
         cwd=Path(__file__).parent.parent,
     ) as program:
         assert program.stdout is not None
-        pid = int(next(line for line in program.stdout if line.strip()))
+        first = next(line for line in program.stdout if line.strip())
+        pids = [int(word) for word in first.split()]
+        if len(pids) == 1:
+            pids += [int(word) for word in next(program.stdout).split()]
         program.kill()
         program.stdout.read()
-    with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
-        psutil.Process(pid).wait(10)
-    assert gone(pid)
+    assert len(pids) == 2
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+            psutil.Process(pid).wait(10)
+    assert all(gone(pid) for pid in pids)
+
+
+def test_a_child_dies_of_a_closed_pipe_as_programs_do(tmp_path: Path) -> None:
+    ended = run_child(
+        ["sh", "-c", "yes | head -1; kill -PIPE $$; echo survived"],
+        environment=ENVIRONMENT,
+        folder=tmp_path,
+        output=tmp_path / "out",
+        seconds=60,
+    )
+    assert ended.code == -signal.SIGPIPE
+    assert (tmp_path / "out").read_text() == "y\n"
 
 
 def test_a_child_that_cannot_start_is_an_os_error(tmp_path: Path) -> None:

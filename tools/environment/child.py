@@ -36,30 +36,11 @@ MEMORY = 8 << 30
 OUTPUT = 64 << 20
 """Bytes of output, by default: more than any question here is answered with."""
 
-# Linux can end a child when its parent is killed outright, where no ``finally`` runs: asked for by the
-# child itself before it becomes the program. The parent is the thread that started it; since that one waits
-# here until the child is gone, it cannot end too soon. Elsewhere such a child runs on to its own end, and
-# without a limit to its memory: RLIMIT_DATA counts what is private and written to (RLIMIT_AS would count
-# what a GPU's driver only reserves). Why it could not become the program goes through a pipe: its exit code
-# could be mistaken for the program's.
-_ENDS_WITH_PARENT = """
-import ctypes, os, resource, signal, sys
-pipe = int(sys.argv[2])
-os.set_inheritable(pipe, False)
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-if os.getppid() == int(sys.argv[1]):
-    try:
-        for which, wanted in ((resource.RLIMIT_DATA, int(sys.argv[3])), (resource.RLIMIT_CORE, 0)):
-            most = resource.getrlimit(which)[1]
-            if wanted >= 0 and (most == resource.RLIM_INFINITY or wanted < most):
-                resource.setrlimit(which, (wanted, wanted))
-        os.execv(sys.argv[4], sys.argv[4:])
-    except OSError as error:
-        os.write(pipe, str(error.errno).encode())
-os._exit(127)
-"""
-
+# Between us and the program runs the guard, which ends what the program leaves behind, also where we are
+# killed outright and no ``finally`` runs. Elsewhere such a child runs on to its own end, and without a limit
+# to its memory.
 _GUARDS = sys.platform == "linux"
+_GUARD = Path(__file__).with_name("_guard.py")
 
 _ALLOWED = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP"),
@@ -125,7 +106,7 @@ def run_child(
         failed, says = os.pipe()
         files.callback(os.close, failed)
         try:
-            guarded = _guarded(command, says, memory)
+            guarded = _guarded(command, says, memory, grace)
             process = subprocess.Popen(
                 guarded,
                 pass_fds=(says,) if _GUARDS else (),
@@ -171,7 +152,7 @@ def _size(*streams: IO[bytes] | None) -> int:
     return sum(os.fstat(stream.fileno()).st_size for stream in streams if stream)
 
 
-def _guarded(command: Sequence[str], pipe: int, memory: int | None) -> list[str]:
+def _guarded(command: Sequence[str], pipe: int, memory: int | None, grace: float) -> list[str]:
     """The command, made not to outlive this process; it says through ``pipe`` if it could not be started.
 
     Raises ``FileNotFoundError`` without a program.
@@ -185,11 +166,11 @@ def _guarded(command: Sequence[str], pipe: int, memory: int | None) -> list[str]
         sys.executable,
         "-I",
         "-S",
-        "-c",
-        _ENDS_WITH_PARENT,
+        str(_GUARD),
         str(os.getpid()),
         str(pipe),
         str(-1 if memory is None else memory),
+        str(grace),
         program,
         *command[1:],
     ]
@@ -237,12 +218,21 @@ def _group_lives(group: int) -> bool:
 
 
 def _signal(process: subprocess.Popen[bytes], members: list[psutil.Process], number: int) -> None:
-    # The session's group has the child's own id; a member that made a group of its own is met one by one.
+    # The session's group has the child's own id; one that made a group of its own is met by itself. None is
+    # asked twice: to some programs that says to drop everything.
+    apart = [member for member in members if _group(member) != process.pid]
     with contextlib.suppress(OSError):
         os.killpg(process.pid, number)
-    for member in members:
+    for member in apart:
         with contextlib.suppress(psutil.Error):
             member.send_signal(number)
+
+
+def _group(member: psutil.Process) -> int | None:
+    try:
+        return os.getpgid(member.pid)
+    except OSError:
+        return None
 
 
 @contextlib.contextmanager
