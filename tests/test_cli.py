@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,19 +14,7 @@ from program import ROOT, agent, one_line, python
 from tiny_engine import write_engine
 
 from agent.cli.lazy import LazyGroup
-from agent.cli.main import COMMANDS, cli
-
-
-def commands() -> list[tuple[str, ...]]:
-    """Every command, groups and their commands alike."""
-    found: list[tuple[str, ...]] = []
-    context = click.Context(cli)
-    for name in COMMANDS:
-        command = cli.get_command(context, name)
-        found.append((name,))
-        if isinstance(command, click.Group):
-            found += [(name, inner) for inner in command.list_commands(context)]
-    return found
+from agent.cli.main import cli
 
 
 @pytest.fixture(scope="module")
@@ -43,54 +30,6 @@ def test_without_arguments_it_says_how_to_start() -> None:
         ["agent", "backends"],
         ["agent", "doctor"],
     ]
-
-
-@pytest.mark.parametrize("command", commands(), ids=" ".join)
-def test_every_help_has_examples_and_stands_in_the_manual(command: tuple[str, ...]) -> None:
-    found: click.Command = cli
-    context = click.Context(cli, info_name="agent")
-    for name in command:
-        assert isinstance(found, click.Group)
-        inner = found.get_command(context, name)
-        assert inner is not None
-        context = click.Context(inner, info_name=name, parent=context)
-        found = inner
-    text = found.get_help(context)
-    assert f"agent {' '.join(command)}" in text.split("Examples:", 1)[1]
-    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert f"agent {' '.join(command)}" in manual
-    for parameter in found.params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, f"{parameter.name} says nothing"
-            longest = max(parameter.opts, key=len)
-            assert f"`{longest}" in manual or longest in manual, f"docs/cli.md does not name {longest}"
-
-
-def shown_commands() -> list[str]:
-    """Every command line of ours that README and manual show, without what a shell makes of its end."""
-    found = []
-    for page in ("README.md", "docs/cli.md", "docs/extending.md"):
-        text = (ROOT / page).read_text(encoding="utf-8")
-        found += re.findall(r"^    (agent [^\n]+)$", text, re.MULTILINE)
-        found += re.findall(r"(?:^|[ `/])(agent [a-z]+ [^`\n]*--[^`\n]+)`", text, re.MULTILINE)
-        found += re.findall(r"\.venv/bin/(agent [^\n&]+)", text)
-    return sorted({re.split(r" +[#>]", line)[0] for line in found})
-
-
-@pytest.mark.parametrize("line", shown_commands())
-def test_every_command_that_is_shown_can_be_typed(line: str) -> None:
-    program, *words = shlex.split(line)
-    assert program == "agent"
-    command: click.Command = cli
-    context = click.Context(cli, info_name="agent")
-    while isinstance(command, click.Group):
-        name, found, words = command.resolve_command(context, words)
-        assert found is not None
-        # Parsing alone: unknown options, missing arguments and wrong values raise here.
-        rest = words if not isinstance(found, click.Group) else []
-        context = click.Context(found, info_name=name, parent=context)
-        command = found
-    command.parse_args(context, list(rest))
 
 
 def test_the_example_of_a_tool_is_one(engine: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from program import Finished, agent, python
-from test_cli import commands
+from test_manual import commands
 from viability_fixtures.support import TREE, WEAVE
 
 HEAVY = {
