@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +312,16 @@ def test_a_log_redacted_is_one_written_without(home: Home, engine: Path, tmp_pat
             replay(read(transcript(one)), lambda name, at=artifacts: json.loads(at.get(name))).difference
             is None
         )
+
+
+def test_the_files_of_the_database_hold_nothing_while_others_have_it_open(
+    home: Home, site: list[Path]
+) -> None:
+    with closing(sqlite3.connect(home.findings_db)) as other:
+        assert other.execute("SELECT count(*) FROM findings").fetchone() != (0,)
+        run(home, *site)
+        assert stands(home) == []
+    sound(home)
 
 
 # What stays, what is refused
