@@ -298,6 +298,7 @@ def _rows_again(home: Home, tell: Callable[[str], None]) -> None:
             tell(f"warning: {problem}")
     with explained(home.findings_db), closing(sqlite3.connect(home.findings_db, isolation_level=None)) as raw:
         prepare(raw)
+        # The rows are new already; pages that are free by now, and the log of writes, must not keep the old.
         raw.execute("PRAGMA secure_delete = ON")
         raw.execute("VACUUM")
         (busy, *_) = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
