@@ -8,8 +8,11 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from tools.source import _candidates, _matching, search_source
 from tools.source._candidates import holding, literal_in
 from tools.source.files import glob_filter, walk
 from tools.source.find_symbol import may_define
+from tools.source.parse import parse_python
 from tools.source.search_source import SearchInput, SearchResult, search_tree
 from tools.source.tree import READ_LIMIT, SourceError, SourceTree, decode, span_sha256
 
@@ -521,3 +525,17 @@ def test_a_searcher_that_hangs_or_is_slow_on_each_part_is_stopped(
     with pytest.raises(ToolError, match="took more than"):
         holding(source, list(walk(source)), "beat", which=lambda name: str(program))
     assert time.monotonic() - started < 8
+
+
+def test_what_python_warns_of_in_foreign_source_is_nobodys_news_in_any_thread() -> None:
+    """Warnings are errors here: one that gets through makes of a good file one that cannot be parsed."""
+    source = b"x = '\\d'\ny = 1 is 1\n"
+    before, interval = list(warnings.filters), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            trees = list(pool.map(lambda _: parse_python(source), range(5000)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(len(tree.body) == 2 for tree in trees)
+    assert warnings.filters == before

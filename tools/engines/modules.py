@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from dataclasses import dataclass, field
 
 from tools.source.files import PARSE_LIMIT, read_bytes
-from tools.source.tree import SourceTree, decode
+from tools.source.parse import parse_python
+from tools.source.tree import SourceTree
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode = ast.Module | ast.ClassDef | Function
@@ -164,9 +164,7 @@ class Modules:
             self.unreadable[file] = f"{len(data)} bytes, more than {PARSE_LIMIT}"
             return None
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # invalid escapes in foreign source are not our news
-                syntax = ast.parse(decode(data))
+            syntax = parse_python(data)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.unreadable[file] = str(error)
             return None

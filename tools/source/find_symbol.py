@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from tools.base import tool
 from tools.source._candidates import holding
 from tools.source._open import locate, open_tree
 from tools.source.files import PARSE_LIMIT, glob_filter, read_bytes, walk
+from tools.source.parse import parse_python
 from tools.source.tree import SourceTree, decode
 
 Kind = Literal["function", "method", "class", "constant", "attribute"]
@@ -106,9 +106,7 @@ _DEFINES = re.compile(rb"\b(?:def|class)[ \t]{1,20}\Z")
 
 def _parsed(file: str, data: bytes, last: str, lines: list[str]) -> list[Symbol]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            syntax = ast.parse(decode(data))
+        syntax = parse_python(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _by_look(file, last, lines)
     found: list[Symbol] = []
