@@ -464,6 +464,7 @@ def test_the_command(home: Home, site: list[Path], tmp_path: Path) -> None:
     assert f"a secret still stands in {site[3]}" in done.stdout
     assert KEY not in done.stdout + dry.stdout
     assert WORD not in done.stdout
+    (home.transcripts / "foreign.jsonl").write_text("{}\n")
     done = agent("transcripts", "redact", "--all", "--secret-file", str(secret), "--json", home=home.root)
     assert done.returncode == 0
     document = json.loads(done.stdout)
@@ -516,6 +517,8 @@ def test_wrong_input_is_one_line(
     refused(2, "format 2", "upgrade", given=(str(other),))
     site[0].write_bytes(site[0].read_bytes().replace(b"started", b"stopped", 1))
     refused(1, "event 2", "--verify")
+    site[1].write_bytes(b'{"at"x' + site[1].read_bytes()[6:])
+    refused(1, "event 0", "--verify", given=("t2",))
 
 
 LIMITED = """

@@ -106,7 +106,6 @@ class _Run:
         found: dict[str, str] = {}
         looking = Surveyor(Redactor(exact, found=found.setdefault), self._artifacts)
         for path in wanted:
-            require_sound(path)
             self._take(path)
             looking.survey(path)
         # What is a secret in its place is one wherever it stands: in the excerpt that cites it, too.
@@ -119,7 +118,6 @@ class _Run:
         while followers := self._followers(changed, surveyor, wanted):
             for path in followers:
                 if path not in surveyed:
-                    require_sound(path)
                     self._take(path)
                     surveyed[path] = surveyor.survey(path)
                 changed[path] = surveyed[path]
@@ -133,6 +131,7 @@ class _Run:
 
     def _take(self, path: Path) -> None:
         """Keep writers away until the end, and clear away what a run that was killed has left."""
+        require_sound(path)  # before it is locked: it may be no transcript at all
         if not self._dry:
             self._held.callback(os.close, lock(path))
             for part in path.parent.glob(f".{path.stem}-*{_PART}"):

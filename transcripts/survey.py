@@ -54,8 +54,7 @@ class Surveyor:
         self._known: dict[str, tuple[int, set[str]]] = {}
 
     def survey(self, path: Path) -> Surveyed:
-        """Raises :class:`LogError` for what is no transcript, :class:`DamagedError`."""
-        require_sound(path)
+        """Raises :class:`LogError` where the log is not sound."""
         found = Surveyed(path, torn=torn_bytes(path))
         counted: set[str] = set()
         for record in records(path):

@@ -50,7 +50,7 @@ def redact(
       agent transcripts redact 20260307-3f --secret-file key.txt
       pass show work/key | agent transcripts redact --all --secret-file -
     """
-    from agent.cli.transcripts import files, find_transcript
+    from agent.cli.transcripts import begins, files, find_transcript
     from tools.output import cap
     from transcripts.redact import redact as take_out
     from transcripts.secrets import LEAST, environment_secrets
@@ -59,7 +59,7 @@ def redact(
     if everything:
         if transcript is not None or last:
             raise CommandError("give a transcript, --last or --all, not several of them")
-        paths = files(home)
+        paths = [path for path in files(home) if begins(path)]
     else:
         paths = [find_transcript(home, transcript, last=last)]
     exact = [secret for file in secret_files for secret in _secrets(file, LEAST)]
@@ -70,7 +70,7 @@ def redact(
     else:
         for line in _lines(done, dry_run):
             click.echo(safe(line))
-    return 1 if done.left else 0
+    return 1 if done.left or done.kept else 0
 
 
 def _secrets(file: str, least: int) -> list[str]:

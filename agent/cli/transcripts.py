@@ -103,7 +103,7 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
             raise CommandError("give a transcript or --last, not both")
         if not last:
             raise CommandError("which transcript? give an id (see agent transcripts list) or --last")
-        newest = next((path for path in reversed(known) if _begins(path)), None)
+        newest = next((path for path in reversed(known) if begins(path)), None)
         if newest is None:
             raise CommandError(
                 'there are no transcripts yet; start with: agent investigate "qwen3.5 nvfp4 on sm120"'
@@ -120,7 +120,7 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
     return (exact or matches)[0]
 
 
-def _begins(path: Path) -> bool:
+def begins(path: Path) -> bool:
     """Whether a file begins as a transcript does: what else lies there is no investigation."""
     from transcripts.chain import LogError
     from transcripts.reader import first_raw
