@@ -118,11 +118,13 @@ class Investigation:
                     return self.board.concluded
             return self._conclude("stopped", 4, f"stopped after {MOST_TURNS} decisions without an answer")
         except KeyboardInterrupt:
+            self.interrupts.hold()  # it is ending: who asks again gets what they want
             self._close_calls("interrupted", "interrupted before it returned")
             return self._conclude("interrupted", 130, "interrupted; what was found so far is kept")
         except Exception as error:  # every exit is an event, a bug's too
             if isinstance(error, self.executor.fatal):
                 raise
+            self.interrupts.hold()
             self._close_calls("error", "not run: the investigation failed")
             self.record(Noted(text=traceback.format_exc()))
             line = shorten(f"{type(error).__name__}: {error}", 300)

@@ -99,29 +99,31 @@ def test_a_forked_child_ends_without_a_word() -> None:
 class Impatient(FixedClock):
     """A clock that is asked for the time of each event, and at one of them presses Ctrl-C."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, times: int = 1) -> None:
         super().__init__()
         self._left = at
+        self._times = times
 
     def now(self) -> str:
         self._left -= 1
-        if self._left == 0:
+        if -self._times < self._left <= 0:
             signal.raise_signal(signal.SIGINT)
         return super().now()
 
 
+@pytest.mark.parametrize("times", [1, 2, 100])
 @pytest.mark.parametrize("at", [2, 3, 4, 7, 15, 30, 45])
 def test_ctrl_c_while_an_event_is_written_leaves_log_and_rows_whole(
-    home: Home, tmp_path: Path, at: int
+    home: Home, tmp_path: Path, at: int, times: int
 ) -> None:
-    """At any event: the log is intact and concluded, and the database has followed it to its end."""
+    """At any event, however often: the log is intact and concluded, and the database has followed it."""
     engine = write_engine(tmp_path / "site-packages")
     concluded = start(
         home,
         "qwen3.5 nvfp4 on sm120",
         {"environment": str(engine)},
         setting=Setting(
-            clock=Impatient(at),
+            clock=Impatient(at, times),
             tools={**registry(), "trace_viability": FAKE_TRACE},
             batches={"trace_viability": fake_trace_many},
         ),
