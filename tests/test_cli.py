@@ -185,10 +185,27 @@ def test_a_component_or_backend_that_is_not_there_is_listed(engine: Path) -> Non
 def test_what_is_no_transcript_is_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "someone.jsonl"
     path.write_bytes(content)
-    for command in (["transcripts", "show"], ["report"]):
+    for command in (["transcripts", "show"], ["report"], ["explain", "a", "b", "--transcript"]):
         finished = agent(*command, str(path))
         assert finished.returncode == 2, finished.stdout
         one_line(finished, 2, "someone.jsonl")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"at":"2026-01-01T00:00:00.000Z","data":{"kind":"opened","format":1}}',
+        '{"data":{"kind":"opened","format":1,"options":[]},"seq":{}}',
+    ],
+)
+def test_what_begins_like_a_transcript_and_is_none_is_one_line(tmp_path: Path, event: str) -> None:
+    path = tmp_path / "someone.jsonl"
+    path.write_text(f'{event}\n{{"data":{{"kind":"concluded","answer":[]}}}}\n')
+    for command in (["report"], ["report", "--json"], ["explain", "a", "b", "--transcript"]):
+        one_line(agent(*command, str(path)), 2, "someone.jsonl")
+    shown = agent("transcripts", "show", str(path))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert len(shown.stdout.splitlines()) == 2
 
 
 def test_a_damaged_database_is_one_line(tmp_path: Path) -> None:

@@ -42,20 +42,25 @@ def _investigated(home: Home, name: str) -> Earlier:
 
     path = find_transcript(home, name, last=False)
     scenario: dict[str, str] = {}
-    for event in read_raw(path):
-        data = event["data"]
-        if data["kind"] == "opened":
-            scenario = data["options"].get("scenario", {})
-        if data["kind"] == "understood":
-            target = data["target"]
-            return Earlier(
-                environment=data["environment"],
-                arch=target["arch"],
-                engine=target["engine"],
-                quantisation=target["quantisation"],
-                model_classes=tuple(target["model_classes"]),
-                scenario=scenario,
-            )
+    try:
+        for event in read_raw(path):
+            data = event["data"]
+            if data["kind"] == "opened":
+                scenario = dict(data["options"].get("scenario", {}))
+            if data["kind"] == "understood":
+                target = data["target"]
+                return Earlier(
+                    environment=data["environment"],
+                    arch=target["arch"],
+                    engine=target["engine"],
+                    quantisation=target["quantisation"],
+                    model_classes=tuple(target["model_classes"]),
+                    scenario=scenario,
+                )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CommandError(
+            f"{path} does not say what was judged ({error!r}); check it: agent replay {path} --verify"
+        ) from None
     raise CommandError(f"{path.stem} ended before it had an environment to judge in")
 
 
