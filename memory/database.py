@@ -26,7 +26,6 @@ _NOT_OURS = (
     "no such column",
     "no column named",
     "malformed",
-    "decode to UTF-8",
 )
 _FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -86,6 +85,8 @@ def explain(path: Path, error: sqlite3.Error | OSError, doing: str = "write to")
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if path.is_dir():
             return damage(path, "it is a folder")
+    if "decode to UTF-8" in cause:  # what follows is the text itself
+        return damage(path, "a text in it cannot be decoded")
     if code in _DAMAGED or (code == sqlite3.SQLITE_ERROR and any(words in cause for words in _NOT_OURS)):
         return damage(path, cause)
     if code in _FORBIDDEN:

@@ -279,7 +279,13 @@ def numbered(path: Path) -> None:
     path.write_bytes(data)
 
 
+def undecodable(path: Path) -> None:
+    """No structure of the file is wrong, but a text in it."""
+    path.write_bytes(path.read_bytes().replace(b'"source_evidence"', b'"source\xffevidence"'))
+
+
 DAMAGES = {
+    "undecodable": undecodable,
     "flipped": flipped,
     "half": half,
     "text": lambda path: path.write_text("these are my findings\n" * 300),
@@ -301,7 +307,7 @@ def test_a_damaged_database_is_said_and_put_aside(known: Home, damage: str) -> N
     made = findings(known, "rebuild", "--json")
     said = document(made)
     assert (said["before"], said["aside"]) == (None, f"{path}.damaged-1")
-    assert f"{path} is damaged: it is kept as findings.db.damaged-1" in made.stderr
+    assert "it is kept as findings.db.damaged-1" in made.stderr
     assert Path(said["aside"]).exists()
     assert rows(known) == before
     DAMAGES[damage](path)

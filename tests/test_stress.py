@@ -49,7 +49,7 @@ def test_a_transcript_is_born_with_its_first_event(home: Home) -> None:
     assert run("births", home, 40 * TIMES, "births")["logs"] > 40
 
 
-def test_eight_read_while_two_write(home: Home) -> None:
+def test_eight_read_write_replace_and_rebuild(home: Home) -> None:
     seen = run("crowd", home, 60 * TIMES, "crowd")
     assert seen["events"] == 2 * (60 * TIMES + 1)
-    assert seen["reads"] > 8
+    assert min(seen["reads"], seen["remade"], seen["replaced"]) > 1

@@ -25,6 +25,8 @@ Tell = Callable[[str], None]
 
 _EVERY = 2.0
 """Seconds between two lines about how far it is."""
+_TIMES = 5
+"""How often to look again where other processes replace logs at the same time."""
 
 
 def catch_up(store: Store, transcripts: Path, tell: Tell = lambda _: None) -> list[str]:
@@ -33,25 +35,37 @@ def catch_up(store: Store, transcripts: Path, tell: Tell = lambda _: None) -> li
 
     Raises :class:`StoreError` where the database cannot be written.
     """
-    with explained(transcripts, "read"):
-        now = standing(store.all_folded(), transcripts)
-    if not now.other:
-        return _fold_all(store, now.grown, tell)
-    names = ", ".join(now.other[:3]) + (f" and {len(now.other) - 3} more" if len(now.other) > 3 else "")
-    tell(f"not what was folded any more, or gone: {names}; making all rows again")
-    return rebuild(store, transcripts, tell)
+    problems: list[str] = []
+    for _ in range(_TIMES):
+        with explained(transcripts, "read"):
+            now = standing(store.all_folded(), transcripts)
+        if now.other:
+            more = f" and {len(now.other) - 3} more" if len(now.other) > 3 else ""
+            names = ", ".join(now.other[:3]) + more
+            tell(f"not what was folded any more, or gone: {names}; making all rows again")
+            problems = _made_again(store, transcripts, tell)
+            continue
+        try:
+            problems += _fold_all(store, now.grown, tell)
+            break
+        except FoldError:  # replaced since we looked
+            continue
+    return list(dict.fromkeys(problems))
 
 
 def rebuild(store: Store, transcripts: Path, tell: Tell = lambda _: None) -> list[str]:
     """Make every row again from the transcripts. Returns problems as :func:`catch_up` does."""
+    problems = _made_again(store, transcripts, tell)
+    # Logs may have grown meanwhile, or been replaced.
+    return list(dict.fromkeys([*problems, *catch_up(store, transcripts, tell)]))
+
+
+def _made_again(store: Store, transcripts: Path, tell: Tell) -> list[str]:
     with explained(transcripts, "read"):
         found = logs(transcripts)
     with Store(store.home, aside=True) as fresh:
         problems = _fold_all(fresh, found.values(), tell)
         store.replace(fresh)
-    # What was written in the meantime; what cannot be folded was told already.
-    with explained(transcripts, "read"):
-        _fold_all(store, standing(store.all_folded(), transcripts).grown, tell)
     return problems
 
 
@@ -85,10 +99,8 @@ def rebuild_home(home: Home, tell: Tell = lambda _: None) -> Rebuilt:
 
     Raises :class:`StoreError` for a database of a newer program, or one that cannot be written.
     """
-    existed = home.findings_db.exists()
-    store, aside = _opened(home, tell)
+    store, before, aside = _opened(home, tell)
     with store:
-        before = store.content() if existed and aside is None else None
         problems = rebuild(store, home.transcripts, tell)
         after = store.content()
         folded = store.all_folded().values()
@@ -139,13 +151,14 @@ class Follower:
         self._tell(f"warning: {error}; the transcript goes on without it, and its rows are made later")
 
 
-def _opened(home: Home, tell: Tell) -> tuple[Store, Path | None]:
-    """A database that is whole, and where the one that was not is kept."""
+def _opened(home: Home, tell: Tell) -> tuple[Store, dict[str, str] | None, Path | None]:
+    """A database that is sound, what it held (None: there was none), and where one that was not is kept."""
+    existed = home.findings_db.exists()
     store: Store | None = None
     try:
         store = Store(home)
         store.check()
-        return store, None
+        return store, store.content() if existed else None, None
     except StoreError as error:
         if store is not None:
             store.close()
@@ -153,8 +166,8 @@ def _opened(home: Home, tell: Tell) -> tuple[Store, Path | None]:
             raise
         with explained(home.findings_db):
             aside = put_aside(home.findings_db)
-        tell(f"{home.findings_db} is damaged: it is kept as {aside.name}, and a new one is made")
-        return Store(home), aside
+        tell(f"{home.findings_db} is damaged; it is kept as {aside.name}, and a new one is made")
+        return Store(home), None, aside
 
 
 def _fold_all(store: Store, paths: Collection[Path], tell: Tell) -> list[str]:
@@ -166,7 +179,7 @@ def _fold_all(store: Store, paths: Collection[Path], tell: Tell) -> list[str]:
             tell(f"{number} of {len(paths)} transcripts folded, {events} events")
         try:
             folded = fold(store, path)
-        except (LogError, FoldError) as error:
+        except LogError as error:
             problems.append(str(error))
         else:
             events += folded.events
