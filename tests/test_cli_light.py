@@ -9,9 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from program import Finished, agent, python
+from program import ROOT, Finished, agent, one_line, python
 from test_manual import commands
 from viability_fixtures.support import TREE, WEAVE
+
+from transcripts.chain import encode
+from transcripts.events import GENESIS, Opened
 
 HEAVY = {
     "mcp",
@@ -170,3 +173,50 @@ def test_a_report_is_the_document_that_was_given_first(tmp_path: Path, engine: P
     again = agent("report", "--last", "--json", home=home)
     assert json.loads(first.stdout)["format"] == 1
     assert again.stdout == first.stdout
+
+
+def test_another_program_remembers_nothing_of_this_one(tmp_path: Path) -> None:
+    for folder in ("memory", "tools"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def version() -> str:
+        ask = "from memory.program import program_version; print(program_version('memory', 'tools'))"
+        return python(ask, PYTHONPATH=str(tmp_path), PYTHONSAFEPATH="1").stdout
+
+    seen = [version(), version()]
+    assert seen[0] == seen[1] != ""
+    for changed in ("memory/data/gpus.toml", "tools/source/tree.py"):
+        with (tmp_path / changed).open("a") as file:
+            file.write("# another\n")
+        seen.append(version())
+    (tmp_path / "tools" / "source" / "tree.py").rename(tmp_path / "tools" / "tree.py")
+    seen.append(version())
+    assert len(set(seen)) == 4
+
+
+def test_a_conclusion_that_was_not_written_by_a_program_is_one_line(tmp_path: Path) -> None:
+    opened = Opened(investigation="x", program="p", driver="d", question="q", seed=0).model_dump(mode="json")
+    end = {"kind": "concluded", "exit_reason": "answered", "exit_code": 0, "summary": "s"}
+    for answer in ({}, [], {"target": 1}, {"target": {}, "environment": {}, "backends": 5}):
+        first, head = encode(0, "2026-01-01T00:00:00.000Z", opened, GENESIS)
+        last, _ = encode(1, "2026-01-01T00:00:00.000Z", {**end, "answer": answer}, head)
+        (tmp_path / "x.jsonl").write_bytes(first + last)
+        for more in ([], ["--all"], ["--markdown"]):
+            one_line(
+                agent("report", str(tmp_path / "x.jsonl"), *more), 2, "not an event as format 1 writes it"
+            )
+
+
+def test_a_report_of_another_shape_is_still_drawn(tmp_path: Path, home: Path) -> None:
+    """What an older program left out, because it had no such field yet, is what the model has for it."""
+    (path,) = (home / "transcripts").glob("*.jsonl")
+    *before, line = path.read_bytes().splitlines(keepends=True)
+    event = json.loads(line)
+    for row in event["data"]["answer"]["backends"]:
+        del row["observed"], row["runs_instead"], row["conditions"]
+    last, _ = encode(event["seq"], event["at"], event["data"], event["prev"])
+    (tmp_path / "old.jsonl").write_bytes(b"".join([*before, last]))
+    for more in ([], ["--all"], ["--markdown"]):
+        finished = agent("report", str(tmp_path / "old.jsonl"), *more)
+        assert finished.returncode == 0, finished.stderr
+        assert "fp4_gemm" in finished.stdout.replace("\\", "")

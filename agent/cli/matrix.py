@@ -6,12 +6,8 @@ under all that it follows from, which is the question, the packages and this pro
 
 from __future__ import annotations
 
-import hashlib
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from agent.cli.common import CommandError, progress
@@ -20,6 +16,7 @@ from agent.words import DEFAULT_ENGINE, one_engine
 from memory.architecture import parse_architecture
 from memory.canonical import sha256_of
 from memory.home import Home
+from memory.program import program_version
 from tools.environment.model import Environment
 from tools.viability.cache import TraceCache
 
@@ -65,7 +62,7 @@ def traces(home: Home, environment: Environment, question: Question) -> list[Any
 
     Raises :class:`CommandError` for what the engine does not have: a component, a backend, a model, a fact.
     """
-    key = sha256_of(["answer", program(), environment.fingerprint, asdict(question)])
+    key = sha256_of(["answer", program_version(*FOLDERS), environment.fingerprint, asdict(question)])
     with TraceCache(home.source_index_db, progress) as cache:
         found = cache.get_all(key)
         if found is None:
@@ -74,16 +71,3 @@ def traces(home: Home, environment: Environment, question: Question) -> list[Any
             found, keys = read(home, environment, question)
             cache.put_all(key, keys)
     return [plain(text) for text in found]
-
-
-def program() -> str:
-    """Hash of this program's own sources: another version may judge otherwise."""
-    digest = hashlib.sha256(sys.version.encode())
-    root = Path(__file__).parents[2]
-    for top in FOLDERS:
-        for folder, inner, files in os.walk(root / top):
-            inner.sort()
-            for name in sorted(files):
-                if name.endswith((".py", ".toml")):
-                    digest.update(name.encode() + Path(folder, name).read_bytes())
-    return digest.hexdigest()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.names import few
+from memory.program import program_version
 from memory.vocabulary import Contract, Effect, Row
 from tools.base import ToolError, tool
 from tools.environment.model import Environment
@@ -142,14 +140,9 @@ def trace_key(environment: Environment, cell: TraceInput) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@cache
 def analyser_version() -> str:
-    """Hash of the analyser's own sources: a changed analyser forgets what an older one said."""
-    digest = hashlib.sha256(sys.version.encode())
-    for folder in (Path(__file__).parent, Path(__file__).parent.parent / "engines"):
-        for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml")]):
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
+    """A changed analyser forgets what an older one said; so it does where what it stands on was changed."""
+    return program_version("memory", "tools")
 
 
 class _Done(NamedTuple):
