@@ -19,6 +19,7 @@ from known import CLAIM, EVIDENCE, finding, rows, write
 from sqlalchemy import inspect
 from sqlmodel import SQLModel
 
+import transcripts.fold
 from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical
 from memory.clock import FixedClock
@@ -165,6 +166,41 @@ def test_what_is_seen_again_is_current_again(home: Home) -> None:
 def test_another_scope_leaves_the_older_standing(home: Home, changes: dict[str, Any]) -> None:
     other = finding(verdict=Verdict.UNKNOWN, **changes)
     assert statuses(home, finding(), other) == ["current", "current"]
+
+
+def test_one_more_finding_changes_no_row_of_the_others(home: Home) -> None:
+    many = [
+        finding(
+            source_evidence=(EVIDENCE.model_copy(update={"line": n, "end_line": n}),),
+            **({} if n % 2 else {"verdict": Verdict.UNKNOWN, "because": None}),
+        )
+        for n in range(1, 300)
+    ]
+    path = write(home, "t1", many)
+    with Store(home) as store:
+        changes = store._raw.total_changes
+        fold(store, path)
+        assert store._raw.total_changes - changes < 10 * len(many)
+    found = {row["id"]: row for row in Views(home).findings(statuses=())}
+    assert [found[one.id]["status"] for one in many[-3:]] == ["superseded", "contradicted", "current"]
+    assert {row["replaced_by"] for row in found.values()} == {None, many[-1].id}
+
+
+def test_a_transaction_ends_when_its_time_is_up(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home, "t1", [finding(backend=f"b{n}") for n in range(20)])
+    made, transactions = [], []
+    for seconds in (60.0, 0.0):
+        monkeypatch.setattr(transcripts.fold, "_SECONDS", seconds)
+        home.findings_db.unlink(missing_ok=True)
+        begun: list[str] = []
+        with Store(home) as store:
+            store._raw.set_trace_callback(begun.append)
+            assert catch_up(store, home.transcripts) == []
+            store._raw.set_trace_callback(None)
+        made.append(rows(home))
+        transactions.append(sum(statement.startswith("BEGIN IMMEDIATE") for statement in begun))
+    assert made[0] == made[1]
+    assert transactions == [1, 25]
 
 
 # What the store refuses

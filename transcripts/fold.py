@@ -31,7 +31,7 @@ _WITH_ROWS = {"opened", "resumed", "understood", "hypothesis", "concluded"}
 """Kinds that make rows by their fields. A finding is checked by itself: one that is none is refused alone."""
 _BATCH = 500
 """Events that are read before they are folded."""
-_SECONDS = 0.02
+_SECONDS = 0.01
 """After which a transaction comes to its end, however much is left to fold."""
 
 

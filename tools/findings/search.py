@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory.database import StoreError
+from memory.database import StoreError, damage
 from memory.views import Views
 from memory.vocabulary import Claim, Effect, Finding, FindingStatus
 from tools.base import ToolContext, ToolError, tool
@@ -52,11 +52,14 @@ def search_findings(args: SearchFindings, context: ToolContext) -> FoundFindings
             arch=args.arch,
             engine=args.engine,
         )
+        shown = rows[: args.limit]
+        findings = tuple(_finding(row) for row in shown)
     except StoreError as error:
         raise ToolError(str(error)) from error
-    shown = rows[: args.limit]
+    except ValueError as error:  # pydantic's too
+        raise ToolError(str(damage(context.home.findings_db, "a claim in it is none"))) from error
     return FoundFindings(
-        findings=tuple(_finding(row) for row in shown),
+        findings=findings,
         sentences={row["id"]: row["sentence"] for row in shown},
         more=len(rows) > len(shown),
     )
