@@ -25,6 +25,9 @@ LEAST = 4
 """Characters of the shortest exact secret: a shorter one stands everywhere."""
 
 _MARKS = tuple(dict.fromkeys(mark for rule in RULES for mark in rule.marks))
+_ANY_MARK = re.compile("|".join(map(re.escape, _MARKS)))
+_SHORT = 500
+"""Characters up to which one pattern finds a mark sooner than looking for each."""
 _NESTED = (dict, list, tuple)
 _MEMORY = 4096
 """Strings that are known to hold nothing: most of what an event says was said before."""
@@ -75,22 +78,21 @@ class Redactor:
     def _is_clean(self, value: JSON) -> bool:
         """Whether nothing in ``value`` can be a secret. Quick, and in doubt no."""
         clean, shortest = self._clean, self._shortest
-        todo = [value]
+        todo = [value if isinstance(value, _NESTED) else [value]]
         for item in todo:  # grows while it is gone through
+            parts: Iterable[JSON] = item
             if isinstance(item, dict):
-                # Names of any length can say that their value is a secret, options too.
+                # A name of any length can say that its value is a secret, and so can an option in a list.
                 if not clean.issuperset(item) and not all(key in clean or self._note(key) for key in item):
                     return False
-                parts: Iterable[JSON] = item.values()
-            else:
-                parts = item if isinstance(item, list | tuple) else (item,)
+                parts = item.values()
             for part in parts:
                 if isinstance(part, str):
                     if part in clean or (len(part) < shortest and not part.startswith("-")):
                         continue
                     if not self._note(part):
                         return False
-                elif part and type(part) in _NESTED:
+                elif part and isinstance(part, _NESTED):
                     todo.append(part)
         return True
 
@@ -105,11 +107,13 @@ class Redactor:
         return True
 
     def _marked(self, text: str) -> bool:
-        lower = text.lower()
-        for mark in _MARKS:  # a third of the time of any()
-            if mark in lower:
+        for exact in self._exact:
+            if exact in text:
                 return True
-        return any(exact in text for exact in self._exact)
+        lower = text.lower()
+        if len(lower) < _SHORT:
+            return bool(_ANY_MARK.search(lower))
+        return any(mark in lower for mark in _MARKS)
 
     def _replaced(self, value: JSON) -> JSON:
         if isinstance(value, str):
