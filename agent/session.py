@@ -197,7 +197,8 @@ def capped(artifacts: Artifacts, redact: Callable[[JSON], JSON] = redacted) -> C
 
     def apply(document: Any) -> tuple[Any, str | None, int | None]:
         document = redact(document)
-        shown, whole = cap(canonical(document))
+        # What is shown is looked through as text when it is written: so is the whole that it is a part of.
+        shown, whole = cap(redact(canonical(document)))
         if whole is None:
             return document, None, None
         return shown, artifacts.put(whole), len(whole)

@@ -175,6 +175,25 @@ def test_redacting_twice_changes_nothing_more() -> None:
         assert shows(once, text)
 
 
+def test_redacting_fields_twice_changes_nothing_more() -> None:
+    chance = random.Random(1)
+    texts = [secret for secret, *_ in SECRETS] + [a + secret + b for secret, a, b in SECRETS] + ORDINARY
+    texts += ["--api-key", "x/api_key", "password", "Authorization", "token", "a password:", "see token="]
+
+    def some(depth: int = 0) -> Any:
+        kind = chance.random()
+        if depth > 3 or kind < 0.4:
+            return chance.choice([*texts, 1, None, True])
+        if kind < 0.7:
+            return [some(depth + 1) for _ in range(chance.randrange(4))]
+        return {chance.choice(texts): some(depth + 1) for _ in range(chance.randrange(4))}
+
+    for _ in range(2000):
+        value = some()
+        once = redacted(value)
+        assert redacted(once) == once, value
+
+
 def test_source_and_names_come_through_whole() -> None:
     """The words of this project: source, paths, versions, hashes, names of kernels."""
     root = Path(adapter.__file__).parents[2]

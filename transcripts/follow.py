@@ -91,7 +91,7 @@ class Following:
         self._artifacts_in(document)
         new = self._value(document)
         if new is not document:
-            text = new if isinstance(document, Text) else canonical(new)
+            text = new if isinstance(document, Text) else self._redact.without(canonical(new))
             self.names[name] = self.replaced[name] = self._artifacts.put(text.encode())
 
     def _value(self, old: JSON) -> JSON:

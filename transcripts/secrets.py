@@ -144,14 +144,14 @@ class Redactor:
         """The value of a field, which the field's name may tell to be a secret."""
         if SECRET_NAME.fullmatch(key) and named(key, value):
             return self._mark(value)
-        if key.lower().endswith("authorization"):
+        if key.lower().endswith("authorization") and not MARKER.search(value):
             return self._text(f"{key}: {value}")[len(key) + 2 :]
         return value
 
     def _item(self, item: JSON, before: JSON) -> JSON:
         """An item of a list, which may be the value of the option ``before`` it."""
         new = self._replaced(item)
-        if new is item and isinstance(item, str) and isinstance(before, str):
+        if new is item and isinstance(item, str) and isinstance(before, str) and not MARKER.search(item):
             line = f"{before} {item}"  # as it would be seen there
             if SECRET_OPTION.fullmatch(before) and self._text(line) != line:
                 return self._mark(item)
