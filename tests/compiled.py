@@ -104,3 +104,66 @@ def cubin(target: str, kernels: dict[str, Sequence[int]]) -> bytes:
     note = b"\0ptxas\0-arch " + target.encode() + b" -m 64\0"
     tail = [(".symtab", 2, symbols), (".strtab", 3, names), (".note.nv.tkinfo", 7, note)]
     return elf([*sections, *tail], machine=190, version=8)
+
+
+def launching(operator: str, kernels: Mapping[str, Mapping[str, Sequence[int]]]) -> bytes:
+    """A host library whose function ``operator`` starts kernels; ``kernels``: name → target → opcodes.
+
+    As compilers make it: a function that runs at start-up registers the fat binary, and the name of each
+    kernel with the host function that stands for it.
+    """
+    targets = sorted({target for code in kernels.values() for target in code})
+    unit = fat_binary(
+        *(
+            image(one, cubin(one, {name: code[one] for name, code in kernels.items() if one in code}))
+            for one in targets
+        )
+    )
+    rodata = b"\0" + operator.encode() + b"\0" + b"".join(name.encode() + b"\0" for name in kernels)
+    functions = [f"_Z{len(operator)}{operator}v", *(f"host_{name}" for name in kernels), "start_up"]
+    begins = {name: 64 + 64 * number for number, name in enumerate(functions)}
+    text_size = 64 * len(kernels) + 64 + -(-(7 + 20 * len(kernels)) // 8) * 8
+    constants = 64 + text_size
+    wrapper = constants + len(rodata) + -len(rodata) % 8
+    start_up = wrapper + 24
+    imported = {"cudaLaunchKernel": 1 << 20, "__cudaRegisterFunction": (1 << 20) + 8}
+
+    def refer(code: bytes, at: int, place: int) -> bytes:
+        return code + struct.pack("<i", place - (at + len(code) + 4))
+
+    calls, bodies = b"", []
+    for name in kernels:
+        calls += refer(b"\xe8", 64 + len(calls), begins[f"host_{name}"])
+        bodies.append(
+            refer(b"\xff\x15", begins[f"host_{name}"], imported["cudaLaunchKernel"]).ljust(64, b"\xc3")
+        )
+    begin = refer(b"\x48\x8d\x3d", begins["start_up"], wrapper)
+    for name in kernels:
+        here = begins["start_up"] + len(begin)
+        begin += refer(b"\x48\x8d\x15", here, constants + rodata.index(b"\0" + name.encode() + b"\0") + 1)
+        begin += refer(b"\x48\x8d\x35", here + 7, begins[f"host_{name}"])
+        begin += refer(b"\xff\x15", here + 14, imported["__cudaRegisterFunction"])
+    text = (calls.ljust(64, b"\xc3") + b"".join(bodies) + begin).ljust(text_size, b"\xc3")
+
+    names, symbols = b"\0", struct.pack("<IBBHQQ", *[0] * 6)
+    for name in [*functions, *imported]:
+        symbols += struct.pack("<IBBHQQ", len(names), 0x12, 0, name in begins, begins.get(name, 0), 64)
+        names += name.encode() + b"\0"
+    relocations = struct.pack("<QQq", start_up, 8, begins["start_up"])
+    for number, slot in enumerate(imported.values(), 1 + len(functions)):
+        relocations += struct.pack("<QQq", slot, number << 32 | 6, 0)
+    sizes = [len(symbols), len(names), 24 * (len(imported) + 2)]
+    binary = start_up + 8 + sum(size + -size % 8 for size in sizes)
+    relocations += struct.pack("<QQq", wrapper + 8, 8, binary)
+    return elf(
+        [
+            (".text", 1, text),
+            (".rodata", 1, rodata),
+            (".nvFatBinSegment", 1, struct.pack("<IIQQ", 0x466243B1, 1, 0, 0)),
+            (".init_array", 14, bytes(8)),
+            (".dynsym", 11, symbols),
+            (".dynstr", 3, names),
+            (".rela.dyn", 4, relocations),
+            (".nv_fatbin", 1, unit),
+        ]
+    )

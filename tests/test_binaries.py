@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiled import cubin, elf, fat_binary, image, library
+from compiled import cubin, elf, fat_binary, image, launching, library
 from conftest import Wheels
 
 from agent.cli.common import Context
@@ -21,12 +21,13 @@ from tools.binaries.cubin import kernels, target_of
 from tools.binaries.elf import BinaryError, read_elf
 from tools.binaries.fatbin import device_images
 from tools.binaries.host import host
+from tools.binaries.launched import does_work, launched, operator_listing
 from tools.binaries.library import mapped, read_compiled
 from tools.binaries.listing import listing
 from tools.registry import registry
 from tools.source.tree import SourceError, SourceTree, is_compiled
 
-EXIT, NOTHING, CONSTANT, STORE = 0x94D, 0x918, 0xB82, 0x986
+EXIT, NOTHING, CONSTANT, STORE, TRAP = 0x94D, 0x918, 0xB82, 0x986, 0x95C
 
 
 @pytest.fixture
@@ -149,6 +150,7 @@ def test_whatever_the_bytes_the_answer_is_lines_or_an_error(file: Path) -> None:
         library(fat_binary(image("sm_80"), image("sm_120f", b"z" * 40, flags=0x8000), image("compute_90"))),
         cubin("sm_100a", {"work": [STORE, EXIT], "stub": [EXIT]}),
         fat_binary(image("sm_80"), image("sm_90a")),
+        launching("mix", {"main": {"sm_90a": [STORE, EXIT], "sm_120a": [TRAP]}, "more": {"sm_90a": [EXIT]}}),
     ]
     odd = (0, 1, 16, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
     for _ in range(600):
@@ -163,6 +165,8 @@ def test_whatever_the_bytes_the_answer_is_lines_or_an_error(file: Path) -> None:
         with contextlib.suppress(BinaryError):
             assert listing(file)
             assert len(list(kernels(read_elf(bytes(data))))) < 4
+        with contextlib.suppress(BinaryError):
+            operator_listing(file, "mix")
 
 
 def test_a_pipe_and_a_folder_are_not_opened(tmp_path: Path) -> None:
@@ -202,10 +206,14 @@ def test_what_a_host_function_leads_to_is_found_without_names_in_between() -> No
     found = host(read_elf(data))
     assert found.functions("weave_mm") == ["_Z8weave_mmv"]
     assert found.functions("mm") == ["_Z8weave_mmv"]
-    assert found.leads_to("_Z8weave_mmv") == {
+    led = found.leads_to("_Z8weave_mmv")
+    assert led is not None
+    assert led.names == {
         "_Z8weave_mmv", "_ZN4mini6launchEv", "malloc", "cudaLaunchKernel",
     }  # fmt: skip
-    assert found.leads_to("_Z10weave_blasv") == {"_Z10weave_blasv", "cublasLtMatmul"}
+    led = found.leads_to("_Z10weave_blasv")
+    assert led is not None
+    assert led.names == {"_Z10weave_blasv", "cublasLtMatmul"}
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")
@@ -218,8 +226,66 @@ def test_calls_in_what_a_compiler_makes_are_followed(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", "k.so", "k.c"], cwd=tmp_path, check=True)
     with mapped(tmp_path / "k.so") as data:
         found = host(read_elf(data))
-        assert "cudaLaunchKernel" in (found.leads_to("weave") or ())
-        assert not {"cudaLaunchKernel", "weave"} & (found.leads_to("blas") or {"weave"})
+        led = [found.leads_to(name) for name in ("weave", "blas")]
+        assert ["cudaLaunchKernel" in one.names for one in led if one is not None] == [True, False]
+
+
+WORK, PRINTS = [STORE] * 90, [CONSTANT, 0x343, EXIT]
+TRAPS = [STORE, TRAP] * 45
+
+
+def works(code: dict[str, dict[str, list[int]]], file: Path, *archs: str) -> list[bool | None]:
+    file.write_bytes(launching("mix", code))
+    found = launched(file, "mix")
+    assert found is not None
+    assert set(found) == set(code)
+    return [does_work(found, parse_architecture(arch)) for arch in archs]
+
+
+@pytest.mark.parametrize("empty", [PRINTS, TRAPS, [CONSTANT, EXIT]])
+def test_kernels_that_were_written_for_another_architecture_are_told(file: Path, empty: list[int]) -> None:
+    code = {"main": {"sm_90a": empty, "sm_100a": WORK, "sm_120a": empty}}
+    assert works(code, file, "sm90", "sm100", "sm120", "sm103") == [False, True, False, False]
+
+
+def test_one_kernel_of_several_that_works_is_enough(file: Path) -> None:
+    code = {"old": {"sm_90a": WORK, "sm_120a": PRINTS}, "new": {"sm_90a": PRINTS, "sm_120a": WORK}}
+    assert works(code, file, "sm90", "sm120") == [True, True]
+
+
+def test_a_kernel_beside_the_hollow_ones_may_do_the_work_unless_it_is_little(file: Path) -> None:
+    main = {"sm_90a": WORK, "sm_120a": PRINTS}
+    assert works({"main": main, "other": dict.fromkeys(main, [STORE] * 80)}, file, "sm120") == [None]
+    assert works({"main": main, "other": dict.fromkeys(main, [STORE] * 9)}, file, "sm120") == [False]
+
+
+def test_kernels_that_are_alike_everywhere_work_wherever_there_is_code(file: Path) -> None:
+    assert works({"main": {"sm_80": WORK, "sm_90a": WORK}}, file, "sm86", "sm90", "sm120") == [
+        True,
+        True,
+        None,
+    ]
+
+
+def test_an_operator_is_cited_by_the_kernels_behind_it(file: Path) -> None:
+    file.write_bytes(launching("mix", {"main": {"sm_90a": WORK, "sm_120a": TRAPS}}))
+    tree = SourceTree(file.parent, {})
+    cited = tree.evidence("kernels.so::mix", 1, 2, idiom="")
+    assert cited.file == "kernels.so::mix"
+    assert cited.text.splitlines() == [
+        "mix: kernels that work on sm_90a; hollow on sm_120a",
+        "sm_90a 90 instructions, 0 traps; sm_120a 90 instructions, 45 traps, hollow: main",
+    ]
+    with pytest.raises(SourceError, match="no device code was found behind other"):
+        tree.lines("kernels.so::other")
+
+
+def test_compressed_kernels_are_not_told(file: Path) -> None:
+    data = bytearray(launching("mix", {"main": {"sm_90a": WORK}}))
+    at = data.index(struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(data))[:8]) + 16
+    data[at + 40 : at + 48] = struct.pack("<Q", 0x108011)
+    file.write_bytes(data)
+    assert launched(file, "mix") is None
 
 
 def test_a_library_is_cited_by_the_lines_of_its_listing(tmp_path: Path) -> None:

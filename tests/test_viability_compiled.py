@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compiled import fat_binary, image, library
+from compiled import fat_binary, image, launching, library
 from viability_fixtures.support import ELM, METHOD, Engine, same_lines
 
 from memory.vocabulary import Because
@@ -85,16 +85,52 @@ def test_a_second_library_with_code_keeps_the_answer_open(engine: Engine) -> Non
     assert engine.verdicts("elm", "sm120", "sm121") == {"sm120": "unknown", "sm121": "blocked"}
 
 
-def test_an_operator_that_may_not_be_reached_does_not_block(engine: Engine) -> None:
-    put(engine, compiled("sm_90a"))
-    engine.edit(
-        METHOD,
-        f"            return {CALL}",
-        f"            if otherlib.ask():\n                return {CALL}\n"
-        "            return mm_small(x, layer.weight, backend='e')",
-    )
+UP = "torch.ops.minilib.weave_up(x)"
+
+
+ASK = "if otherlib.ask():"
+NESTED = [ASK, "    if otherlib.more():", f"        y = {CALL}", "    else:"]
+
+
+@pytest.mark.parametrize(
+    ("body", "blocked"),
+    [
+        ([ASK, f"    return {CALL}", 'return mm_small(x, layer.weight, backend="e")'], False),
+        (["try:", f"    return {CALL}", "except Exception:", "    return mm_small(x, layer.weight)"], False),
+        (["try:", f"    return {CALL}", "except ImportError:", "    return mm_small(x, layer.weight)"], True),
+        ([ASK, f"    y = {CALL}", "else:", f"    y = {UP}", "return y"], True),
+        ([ASK, f"    y = {CALL}", "else:", "    y = x", "return y"], False),
+        ([ASK, "    y = x", f"y = {CALL}", "return y"], True),
+        ([*NESTED, f"        y = {UP}", "else:", f"    y = {UP}", "return y"], True),
+        ([*NESTED, "        y = x", "else:", f"    y = {UP}", "return y"], False),
+    ],
+)
+def test_a_value_is_blocked_where_every_way_ends_without_code(
+    engine: Engine, body: list[str], blocked: bool
+) -> None:
+    put(engine, library(fat_binary(image("sm_90a")), strings=[OPERATOR, "weave_up(Tensor a)"], functions={
+        "_Z8weave_mmv": ["cudaLaunchKernel"], "_Z8weave_upv": ["cudaLaunchKernel"],
+    }))  # fmt: skip
+    lines = "\n".join(f"            {line}" for line in body)
+    engine.edit(METHOD, f"            return {CALL}", lines)
     engine.edit(METHOD, "import torch\n", "import otherlib\nimport torch\n")
-    assert engine.trace("elm", "sm120").row.verdict.value != "blocked"
+    row = engine.trace("elm", "sm120").row
+    assert (row.verdict.value == "blocked") == blocked
+    assert engine.trace("elm", "sm90").row.verdict.value != "blocked"
+
+
+def test_kernels_that_only_trap_on_the_device_block_and_those_that_work_do_not(engine: Engine) -> None:
+    work, traps = [0x986] * 90, [0x986, 0x95C] * 45
+    put(engine, launching("weave_mm", {"main": {"sm_90a": work, "sm_120a": traps}}))
+    row = engine.trace("elm", "sm120").row
+    assert (row.verdict.value, row.because) == ("blocked", Because.ARCHITECTURE)
+    assert row.evidence[0].file == "minilib/ops.abi3.so::weave_mm"
+    assert row.evidence[0].text.startswith("weave_mm: kernels that work on sm_90a; hollow on sm_120a\n")
+    same_lines(row, engine.root)
+
+    trace = engine.trace("elm", "sm90")
+    assert trace.row.verdict.value == "no_static_obstacle"
+    assert "compiled code for sm90 is there; checks within it were not read" in trace.notes[0]
 
 
 def test_a_library_that_cannot_be_read_might_be_the_one(engine: Engine) -> None:

@@ -12,6 +12,7 @@ import bisect
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tools.binaries.elf import BinaryError, Elf, Section
 
@@ -22,8 +23,19 @@ _REFERRING = re.compile(
 )
 """How instructions begin that call, jump, or take an address relative to themselves (x86-64)."""
 LONGEST_FUNCTION = 1 << 20
+MOST_CODE = 256 << 20
+"""Bytes of code that are looked through for one library."""
+MOST_RELOCATIONS = 5_000_000
 MOST_FUNCTIONS = 1_000
 """Functions that are followed from one; the rest of the way is not known then."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Functions by name, imported ones too, and by where those of the library begin."""
+
+    names: frozenset[str]
+    addresses: frozenset[int]
 
 
 class Host:
@@ -47,6 +59,7 @@ class Host:
         self.stubs = self._stubs()
         """Address of a stub that jumps to what such a slot holds → that name."""
         self._by_name = {name: at for at, names in self.names.items() for name in names}
+        self._left = MOST_CODE
         self._led: dict[int, tuple[frozenset[int], frozenset[str]]] = {}
 
     def functions(self, word: str) -> list[str]:
@@ -55,41 +68,50 @@ class Host:
         exact = sorted(name for name, own in called.items() if own == word)
         return exact or sorted(name for name, own in called.items() if own.endswith(f"_{word}"))
 
-    def leads_to(self, name: str) -> frozenset[str] | None:
-        """Names of all functions, imported ones too, that ``name`` leads to; None where it is too much."""
-        found: set[str] = set()
+    def leads_to(self, name: str) -> Reached | None:
+        """All that ``name`` leads to; None where it is too much."""
+        names: set[str] = set()
         seen = {self._by_name[name]}
         waiting = list(seen)
         while waiting:
             at = waiting.pop()
-            found.update(self.names.get(at, ()))
+            names.update(self.names.get(at, ()))
             inner, outer = self._from(at)
-            found |= outer
+            names |= outer
             waiting += inner - seen
             seen |= inner
             if len(seen) > MOST_FUNCTIONS:
                 return None
-        return frozenset(found)
+        return Reached(frozenset(names), frozenset(seen))
+
+    def function_at(self, place: int) -> int | None:
+        """The function that a reference means: where it begins, or through a slot that the loader fills."""
+        named = self.slots.get(place) or self.stubs.get(place)
+        target = self._by_name.get(named) if named else place
+        return target if target in self._begins else None
 
     def _from(self, at: int) -> tuple[frozenset[int], frozenset[str]]:
         """Functions that the one at ``at`` refers to: of this library, and imported."""
         if at not in self._led:
             inner: set[int] = set()
             outer: set[str] = set()
-            for place in self._references(at):
-                named = self.slots.get(place) or self.stubs.get(place)
-                target = self._by_name.get(named) if named else place
-                if target in self._begins and target is not None:
+            for place in self.references(at):
+                target = self.function_at(place)
+                if target is not None:
                     inner.add(target)
-                elif named:
+                elif named := self.slots.get(place) or self.stubs.get(place):
                     outer.add(named)
             self._led[at] = frozenset(inner), frozenset(outer)
         return self._led[at]
 
-    def _references(self, at: int) -> Iterator[int]:
+    def references(self, at: int) -> Iterator[int]:
+        """The places that the function at ``at`` refers to, in the order of its code."""
         place = bisect.bisect_right(self.starts, at)
         end = self.starts[place] if place < len(self.starts) else at + LONGEST_FUNCTION
         body = self._bytes(at, min(end, at + LONGEST_FUNCTION))
+        self._left -= len(body)
+        if self._left < 0:
+            raise BinaryError(f"more than {MOST_CODE} bytes of code would have to be followed")
         if self.elf.machine == X86_64:
             return _relative(body, at)
         return _branches(body, at) if self.elf.machine == AARCH64 else iter(())
@@ -113,11 +135,18 @@ class Host:
         for start, _ in struct.iter_unpack("<ii", table):
             yield section.address + start
 
+    def relocations(self, table: str) -> Iterator[tuple[int, int, int]]:
+        """``(place, kind and symbol, value)`` of each place that the loader fills."""
+        section = self.elf.named(table)
+        raw = self.elf.bytes_of(section) if section is not None else b""
+        count = len(raw) // RELOCATION.size
+        if count > MOST_RELOCATIONS:
+            raise BinaryError(f"{table} has {count} entries, at most {MOST_RELOCATIONS} are read")
+        return RELOCATION.iter_unpack(raw[: count * RELOCATION.size])
+
     def _slots(self, symbols: list[str]) -> Iterator[tuple[int, str]]:
-        for name in (".rela.plt", ".rela.dyn"):
-            section = self.elf.named(name)
-            raw = self.elf.bytes_of(section) if section is not None else b""
-            for slot, info, _ in RELOCATION.iter_unpack(raw[: len(raw) // RELOCATION.size * RELOCATION.size]):
+        for table in (".rela.plt", ".rela.dyn"):
+            for slot, info, _ in self.relocations(table):
                 if 0 < info >> 32 < len(symbols) and symbols[info >> 32]:
                     yield slot, symbols[info >> 32]
 

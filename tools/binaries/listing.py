@@ -9,15 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.binaries.fatbin import Kind
+from tools.binaries.launched import operator_listing
 from tools.binaries.library import Compiled, read_compiled
 
 _ORDER = (Kind.SASS, Kind.PTX, Kind.OTHER)
 _WORDS = {Kind.SASS: "machine code", Kind.PTX: "PTX", Kind.OTHER: "intermediate code"}
 
 
-def listing(path: Path) -> list[str]:
-    """The lines of a compiled file. Raises :class:`~tools.binaries.elf.BinaryError`."""
-    return lines_of(read_compiled(path))
+def listing(path: Path, operator: str | None = None) -> list[str]:
+    """The lines of a compiled file, or of one operator in it.
+
+    Raises :class:`~tools.binaries.elf.BinaryError`.
+    """
+    return operator_listing(path, operator) if operator else lines_of(read_compiled(path))
 
 
 def lines_of(compiled: Compiled) -> list[str]:

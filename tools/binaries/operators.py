@@ -45,7 +45,7 @@ def _reached(library: Host, name: str) -> frozenset[str]:
         led = library.leads_to(function)
         if led is None:
             return library.imports
-        found |= led
+        found |= led.names
     return frozenset(found) or library.imports
 
 

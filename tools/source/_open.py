@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import ToolError
-from tools.source.tree import SourceError, SourceTree, is_compiled
+from tools.source.tree import WITHIN, SourceError, SourceTree, is_compiled
 
 BINARY_SNIFF = 8192
 
@@ -34,7 +34,8 @@ def locate(tree: SourceTree, file: str) -> tuple[str, Path]:
         why = getattr(error, "strerror", None) or str(error)
         raise ToolError(f"{_short(file)} is no path of the environment ({why})") from error
     relative = path.relative_to(tree.root).as_posix()
-    return ("" if relative == "." else relative), path
+    _, within, part = file.strip().partition(WITHIN)
+    return ("" if relative == "." else relative + within + part), path
 
 
 def _short(file: str) -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 TEXT_LIMIT = 600
 """Characters of source kept in an evidence's ``text``; the hash is over all of the span."""
 
+WITHIN = "::"
+"""Between a compiled file and the name of an operator in it."""
+
 COMPILED = (b"\x7fELF", (0xBA55ED50).to_bytes(4, "little"))
 """How libraries and fat binaries begin."""
 
@@ -81,15 +84,18 @@ class SourceTree:
     def owner(self, file: str) -> tuple[str, str]:
         """Distribution and version that ``file`` (its one name) belongs to."""
         top = file.split("/", 1)[0]
-        name = self.owners.get(file) or self.owners.get(top, top)
+        name = self.owners.get(file.partition(WITHIN)[0]) or self.owners.get(top, top)
         for given, version in self.packages.items():
             if distribution(given) == distribution(name):
                 return given, version
         return name, "unknown"
 
     def resolve(self, file: str) -> Path:
-        """The real path of ``file``; refuses what leaves the tree, links included, and what is hidden."""
-        path = (self.root / file).resolve()
+        """The real path of ``file``; refuses what leaves the tree, links included, and what is hidden.
+
+        Of an operator in a compiled file (``FILE::OPERATOR``) it is that of the file.
+        """
+        path = (self.root / file.partition(WITHIN)[0]).resolve()
         if path != self.root and self.root not in path.parents:
             raise SourceError(f"{file!r} is outside the environment")
         if any(part.startswith(".") for part in path.relative_to(self.root).parts):
@@ -101,17 +107,18 @@ class SourceTree:
     def name_of(self, file: str) -> str:
         """The one name of a file that may be given by another. Raises :class:`SourceError`."""
         if file not in self._names:
-            self._names[file] = self.resolve(file).relative_to(self.root).as_posix()
+            _, within, part = file.partition(WITHIN)
+            self._names[file] = self.resolve(file).relative_to(self.root).as_posix() + within + part
         return self._names[file]
 
     def lines(self, file: str) -> list[str]:
-        """All lines of a text file, without their ends; of compiled code, its listing."""
+        """All lines of a text file, without their ends; of compiled code, its or its operator's listing."""
         if file not in self._lines:
             path = self.resolve(file)
             if not path.is_file():
                 raise SourceError(f"{file!r} is a {'folder' if path.is_dir() else 'device'}, not a file")
             if is_compiled(path):
-                self._lines[file] = _listing(path)
+                self._lines[file] = _listing(path, file.partition(WITHIN)[2])
                 return self._lines[file]
             if (size := path.stat().st_size) > READ_LIMIT:
                 raise SourceError(f"{file!r} has {size} bytes; at most {READ_LIMIT} are read as text")
@@ -148,12 +155,12 @@ class SourceTree:
         )
 
 
-def _listing(path: Path) -> list[str]:
+def _listing(path: Path, operator: str) -> list[str]:
     from tools.binaries.elf import BinaryError  # late: few files are compiled
     from tools.binaries.listing import listing
 
     try:
-        return listing(path)
+        return listing(path, operator or None)
     except BinaryError as error:
         raise SourceError(str(error)) from error
 

@@ -2,8 +2,9 @@
 
 A machine can run only what the library was compiled for (``memory.architecture.images``). Where every library
 of the environment that defines an operator has device code for other architectures alone, and the operator
-starts that code and nothing else, it cannot run: that is a refusal, although no line of source says so. The
-reverse is no promise: code for an architecture may be a stub, and checks in compiled code are not read.
+starts that code and nothing else, it cannot run: that is a refusal, although no line of source says so. So it
+is where all kernels that do the operator's work are hollow for the device (``tools.binaries.launched``).
+Checks in the host's compiled code are not read.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from memory.architecture import Architecture
 from memory.vocabulary import Because, Evidence, HypothesisState, Row, Verdict
 from tools.binaries.elf import BinaryError
+from tools.binaries.launched import Code, does_work, launched
 from tools.binaries.operators import Operator, find_operator
 from tools.source.files import walk
-from tools.source.tree import SourceTree
+from tools.source.tree import WITHIN, SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.evidence import evidence_at, first_gate
+from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Crossing
 from tools.viability.profile import libraries
 from tools.viability.runs import Run
@@ -41,17 +44,41 @@ class CompiledCode:
         self.tree = tree
         self._files: list[str] | None = None
         self._found: dict[str, tuple[Held, ...]] = {}
+        self._kernels: dict[tuple[str, str], dict[str, Code] | None] = {}
         data = libraries()["compiled"]
         self._launch = tuple(data["launch"])
         self._elsewhere = tuple(data["elsewhere"])
 
-    def without_code(self, name: str, arch: tuple[int, int]) -> tuple[Held, ...]:
-        """The libraries that hold the operator ``name`` (``torch.ops.NAMESPACE.NAME``), if none of them has
-        code for ``arch`` and it is their code that would run; else none."""
-        held = self.holding(name)
+    def without_code(self, name: str, arch: tuple[int, int]) -> list[str]:
+        """Where it stands that the operator ``name`` (``torch.ops.NAMESPACE.NAME``) has nothing that runs on
+        ``arch``: names of listings, one for each library that holds it. Empty where something may run.
+        """
         here = Architecture(*arch)
-        closed = all(one.operator.compiled.runs_on(here) is False and self._own(one.operator) for one in held)
-        return held if closed else ()
+        proofs = [self._dead(held, _operator(name), here) for held in self.holding(name)]
+        return [proof for proof in proofs if proof] if all(proofs) else []
+
+    def with_code(self, name: str, arch: tuple[int, int]) -> bool:
+        """Whether every library that holds the operator has kernels for it that do their work on ``arch``."""
+        here = Architecture(*arch)
+        held = self.holding(name)
+        return bool(held) and all(self._works(one.file, _operator(name), here) is True for one in held)
+
+    def _dead(self, held: Held, operator: str, arch: Architecture) -> str | None:
+        if not self._own(held.operator):
+            return None
+        if held.operator.compiled.runs_on(arch) is False:
+            return held.file
+        return f"{held.file}{WITHIN}{operator}" if self._works(held.file, operator, arch) is False else None
+
+    def _works(self, file: str, operator: str, arch: Architecture) -> bool | None:
+        key = (file, operator)
+        if key not in self._kernels:
+            try:
+                self._kernels[key] = launched(self.tree.resolve(file), operator)
+            except BinaryError:
+                self._kernels[key] = None
+        code = self._kernels[key]
+        return does_work(code, arch) if code else None
 
     def holding(self, name: str) -> tuple[Held, ...]:
         """Every library of the tree that defines the operator; one that cannot be read counts as none."""
@@ -82,21 +109,46 @@ class CompiledCode:
         )
 
 
+def _operator(name: str) -> str:
+    """``NAME`` of ``torch.ops.NAMESPACE.NAME``, with an overload or without."""
+    return name.removeprefix(OPERATORS).split(".")[1]
+
+
 def no_code_row(cell: Cell, run: Run, again: RunCell, code: CompiledCode) -> Judgement | None:
-    """``blocked`` where an operator that the value certainly leads to has no code for the device."""
-    for crossing in run.machine.crossings:
-        if crossing.by_option and not crossing.readable and crossing.always:
-            held = code.without_code(crossing.name, cell.arch)
-            if held:
-                return _blocked(cell, run, again, crossing, held, code.tree)
-    return None
+    """``blocked`` where the value certainly leads to operators that have no code for the device."""
+    m = run.machine
+    found = _dead_ends(cell, m, code, 0, range(len(m.crossings)), range(len(m.choices)))
+    return _blocked(cell, run, again, found, code) if found else None
+
+
+def _dead_ends(
+    cell: Cell, m: Machine, code: CompiledCode, doubts: int, crossings: range, choices: range
+) -> list[Crossing]:
+    """A call without code on every way through this part of a run; none if some way gets through.
+
+    ``doubts``: tests on the path to this part whose outcome is not known; what is behind more of them may
+    not be reached, unless all sides of a choice end.
+    """
+    for number in crossings:
+        crossing = m.crossings[number]
+        chosen = crossing.doubts == doubts and crossing.by_option and not crossing.readable
+        if chosen and code.without_code(crossing.name, cell.arch):
+            return [crossing]
+    for number in choices:
+        choice = m.choices[number]
+        if choice.doubts == doubts:
+            ends = [_dead_ends(cell, m, code, doubts + 1, *side) for side in choice.sides]
+            if ends and all(ends):
+                return [crossing for end in ends for crossing in end]
+    return []
 
 
 def _blocked(
-    cell: Cell, run: Run, again: RunCell, crossing: Crossing, held: tuple[Held, ...], tree: SourceTree
+    cell: Cell, run: Run, again: RunCell, crossings: list[Crossing], code: CompiledCode
 ) -> Judgement:
-    files = [one.file for one in held]
-    listings = tuple(_listing(tree, file) for file in files)
+    names = list(dict.fromkeys(crossing.name for crossing in crossings))
+    files = list(dict.fromkeys(file for name in names for file in code.without_code(name, cell.arch)))
+    calls = list(dict.fromkeys(crossing.site for crossing in crossings))
     row = Row(
         component=cell.component,
         backend=cell.backend,
@@ -105,12 +157,16 @@ def _blocked(
         because=Because.ARCHITECTURE,
         first_gate=first_gate(cell, run, again),
         state=HypothesisState.PREDICTED,
-        evidence=(*listings, evidence_at(tree, crossing.site, "call")),
+        evidence=(
+            *(_listing(code.tree, file) for file in files),
+            *(evidence_at(code.tree, site, "call") for site in calls),
+        ),
     )
-    why = f"{crossing.name} runs compiled code, and {', '.join(files)} has none for {cell.arch_name}"
-    return Judgement(
-        row, [(crossing.site, f"calls {crossing.name}, without code for {cell.arch_name}")], [why]
-    )
+    why = f"runs compiled code, {' and '.join(names)}, and {', '.join(files)} has none for {cell.arch_name}"
+    hops = [
+        (crossing.site, f"calls {crossing.name}, without code for {cell.arch_name}") for crossing in crossings
+    ]
+    return Judgement(row, hops, [why])
 
 
 def _listing(tree: SourceTree, file: str) -> Evidence:

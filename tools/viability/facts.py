@@ -191,9 +191,9 @@ class Facts:
             )
             sure = self.world.certain(root) or not m.uncertain
             site = m.site(frame, node, "call")
-            m.crossings.append(
-                Crossing(path, frame.module.file, site, by_option, False, sure, not m.uncertain)
-            )
+            caught = any(_catches(handler) for tried, _ in m.handlers for handler in tried.handlers)
+            doubts = m.doubts + caught
+            m.crossings.append(Crossing(path, frame.module.file, site, by_option, False, sure, doubts))
         return self.library.call(m, path, args, kwargs, frame, node)
 
     def tensor_attribute(self, value: Tensor, name: str) -> Any:
@@ -309,6 +309,14 @@ class Facts:
         if f.name.endswith("_rank") and not f.name.startswith("set"):
             return 0
         return NotImplemented
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    """Whether what compiled code raises goes no further than here."""
+    named = (
+        {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else None
+    )
+    return named is None or bool(named & {"Exception", "BaseException", "RuntimeError"})
 
 
 def _is_data(value: Any) -> bool:

@@ -43,7 +43,9 @@ def judge(
     call = foreign_call([crossing for crossing in run.machine.crossings if crossing.by_option])
     if call is not None:
         return foreign_row(cell, call.site, call.name, tree)
-    judged = no_code_row(cell, run, again, code) or passed_row(cell, run, again, others, tree, dedicated)
+    judged = no_code_row(cell, run, again, code) or passed_row(
+        cell, run, again, others, tree, code, dedicated
+    )
     judged.cut = run.cut is not None
     return judged
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from memory.vocabulary import Because, Condition, HypothesisState, Row, Verdict
 from tools.source.tree import SourceTree
 from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
+from tools.viability.compiled import CompiledCode
 from tools.viability.evidence import evidence_at, first_gate
 from tools.viability.interpreter.values import Kind
 from tools.viability.runs import Run
@@ -18,6 +19,7 @@ def passed_row(
     again: RunCell,
     others: list[str],
     tree: SourceTree,
+    code: CompiledCode,
     dedicated: Callable[[], bool],
 ) -> Judgement:
     """``dedicated`` tells whether architectures of every other generation are refused."""
@@ -61,6 +63,11 @@ def passed_row(
         and crossing.name.split(".", 1)[0] not in covered
         and crossing.name not in shared
     ]
+    working = [crossing for crossing in closed if code.with_code(crossing.name, cell.arch)]
+    closed = [crossing for crossing in closed if crossing not in working]
+    if working:
+        names = ", ".join(dict.fromkeys(crossing.name for crossing in working))
+        notes.append(f"compiled code for {cell.arch_name} is there; checks within it were not read: {names}")
     if closed:
         names = ", ".join(dict.fromkeys(crossing.name for crossing in closed))
         row = Row(**common, verdict=Verdict.UNKNOWN)

@@ -10,7 +10,7 @@ from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.names import global_name
-from tools.viability.interpreter.records import Condition, Frame
+from tools.viability.interpreter.records import Choice, Condition, Frame
 from tools.viability.interpreter.values import (
     Bound,
     ClassValue,
@@ -58,15 +58,21 @@ def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) ->
     needs = [foreign_import(m, option.cls) for option in options if isinstance(option, Instance)]
     result.foreign = needs[0] if needs and all(needs) else None
     ends: list[list[Passage]] = []
+    choice = Choice(m.doubts, [])
     for option in options:
         if not isinstance(option, Instance):
             continue
         here = Run(m, None)
-        for name in entry_points(m, option.cls):
-            if here.refused is None:
-                with m.under(frame, chosen):
-                    _enter(m, here, option, name)
+        with m.way(choice):
+            for name in entry_points(m, option.cls):
+                if here.refused is None:
+                    with m.under(frame, chosen):
+                        _enter(m, here, option, name)
         ends.append(here.passages)
+    if len(options) > 1:
+        for side in choice.sides:
+            _doubt(m, *side)
+        m.choices.append(choice)
     passed = [end for end in ends if not any(passage.raised for passage in end)]
     result.passages.extend((passed or ends or [[]])[0])
 
@@ -75,11 +81,22 @@ def _enter(m: Machine, result: Run, instance: Instance, name: str) -> None:
     """Call an entry point with what it cannot do without; where that is not enough, with all tensors."""
     found, _ = class_attribute(m, instance.cls, name)
     for given in (arguments(m, instance.cls, name, None), all_tensors(m, instance.cls, name)):
-        attempt(m, result, name, Bound(found, instance), [], given)
+        tried = Choice(m.doubts, [])
+        with m.way(tried):
+            attempt(m, result, name, Bound(found, instance), [], given)
         if result.passages[-1].cut is None:
             return
+        _doubt(m, *tried.sides[0])  # with these arguments it is not called
         cut = result.passages.pop()
     result.passages.append(cut)
+
+
+def _doubt(m: Machine, crossings: range, choices: range) -> None:
+    """What was called and chosen there may not be."""
+    for number in crossings:
+        m.crossings[number].doubts += 1
+    for number in choices:
+        m.choices[number].doubts += 1
 
 
 def entry_points(m: Machine, cls: ClassValue) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.viability.interpreter.dispatch import Leave, evaluate, run, statement
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.records import CONTENT, UNDO_MISSING, Condition, Frame
+from tools.viability.interpreter.records import CONTENT, UNDO_MISSING, Choice, Condition, Frame
 from tools.viability.interpreter.refusals import note_conditional, note_gate
 from tools.viability.interpreter.truth import truth
 from tools.viability.interpreter.values import (
@@ -96,6 +96,7 @@ def fork(
     writes: list[list[tuple[Any, Any, Any]]] = []
     raised: Raised | None = None
     exits, since = len(frame.pending), m.steps
+    choice = Choice(m.doubts, [])
     left: Leave | None = None
     after: Condition | None = None
     for index, body in enumerate(bodies):
@@ -104,7 +105,7 @@ def fork(
         m.undo.append([])
         pending, stayed = len(frame.pending), True
         try:
-            with m.under(frame, soft if certain else hard):
+            with m.way(choice), m.under(frame, soft if certain else hard):
                 run(m, body, frame)
             ends.append(frame.locals)
         except Raised as error:
@@ -122,6 +123,7 @@ def fork(
                 frame.pending[pending:] = [(value, False) for value, _ in frame.pending[pending:]]
         if not stayed or len(frame.pending) > pending:
             after = hard if after is hard or not stays else soft
+    m.choices.append(choice)
     _join_writes(m, writes, len(bodies), since)
     frame.locals = start
     if not ends:

@@ -254,8 +254,9 @@ def _note_crossing(
             if isinstance(bare(value), (str, int)) and Kind.OPTION in strip(value)[1].kinds
         )
         name = f"{named.module.name}.{named.name}"
-        sure = not m.uncertain
-        m.crossings.append(Crossing(name, frame.module.file, site, by_option, True, sure, sure, told))
+        m.crossings.append(
+            Crossing(name, frame.module.file, site, by_option, True, not m.uncertain, m.doubts, told)
+        )
 
 
 def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], inner: Frame) -> None:

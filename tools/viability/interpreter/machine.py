@@ -18,6 +18,7 @@ from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.records import (
     CONTENT,
     UNDO_MISSING,
+    Choice,
     Condition,
     Crossing,
     Frame,
@@ -55,6 +56,7 @@ class Machine:
     conditional: list[tuple[RaiseRecord, Unknown]] = field(default_factory=list)
     gates: list[GateEvent] = field(default_factory=list)
     crossings: list[Crossing] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
     remote: list[Site] = field(default_factory=list)
     """Calls that fetch something from elsewhere when the engine runs."""
     consulted: list[Site] = field(default_factory=list)
@@ -115,7 +117,21 @@ class Machine:
 
     @property
     def uncertain(self) -> bool:
-        return any(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
+        return self.doubts > 0
+
+    @property
+    def doubts(self) -> int:
+        """How many tests on the path have an outcome that is not known."""
+        return sum(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
+
+    @contextmanager
+    def way(self, choice: Choice) -> Iterator[None]:
+        """What is called inside belongs to one side of the choice."""
+        crossings, choices = len(self.crossings), len(self.choices)
+        try:
+            yield
+        finally:
+            choice.sides.append((range(crossings, len(self.crossings)), range(choices, len(self.choices))))
 
     def refuse(
         self,

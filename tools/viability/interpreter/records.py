@@ -80,10 +80,22 @@ class Crossing:
     readable: bool
     certain: bool = True
     """Nothing on the path to the call was unknown."""
-    always: bool = True
-    """The same, whatever is known of the package that is called."""
+    doubts: int = 0
+    """Tests on the path to the call whose outcome is not known."""
     told: tuple[str, ...] = ()
     """Arguments that carry the option's value, in whatever form it has by then."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """One way of several is taken, and it is not known which.
+
+    ``doubts`` as of a crossing, before the choice. ``sides``: for each way the crossings and the choices made
+    on it, as places in the machine's lists.
+    """
+
+    doubts: int
+    sides: list[tuple[range, range]]
 
 
 class _Marker:
