@@ -21,7 +21,8 @@ from memory.home import Home
 from memory.store import Store
 from tools.output import cap
 from transcripts.pending import NAME
-from transcripts.redact import files_with, redact
+from transcripts.place import Place
+from transcripts.redact import redact
 
 STEPS = {"write", "flush", "fsync", "close", "utime", "replace", "rename", "unlink", "execute", "backup"}
 
@@ -78,10 +79,10 @@ def main(copy: Path, every: int, secret: str) -> None:
         pending = home.transcripts / NAME
         begun += pending.exists()
         half += 0 < new < len(list(home.transcripts.glob("*.jsonl")))
-        assert pending not in files_with(home, [secret])
+        assert pending not in Place.of(home, ()).files_with([secret])
         run(home, secret)
         assert state(home) == expected, step
-        assert list(files_with(home, [secret])) == []
+        assert list(Place.of(home, ()).files_with([secret])) == []
         step += every
     print((step - 1) // every, begun, half)
 

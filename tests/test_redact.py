@@ -36,7 +36,8 @@ from transcripts.events import Body, Called, Found, Noted, Opened, Returned, Sai
 from transcripts.log import Log, LogError, read, verify
 from transcripts.messages import message_id
 from transcripts.pending import NAME
-from transcripts.redact import Redacted, files_with, redact
+from transcripts.place import Place
+from transcripts.redact import Redacted, redact
 from transcripts.survey import DamagedError, dicts_in
 
 ROOT = Path(__file__).parent.parent
@@ -133,7 +134,7 @@ def run(home: Home, *paths: Path, exact: tuple[str, ...] = (WORD,), **more: Any)
 
 
 def stands(home: Home, *secrets: str) -> list[Path]:
-    return list(files_with(home, secrets or (KEY, WORD)))
+    return list(Place.of(home, ()).files_with(secrets or (KEY, WORD)))
 
 
 def sound(home: Home) -> None:
@@ -324,6 +325,32 @@ def test_the_files_of_the_database_hold_nothing_while_others_have_it_open(
     sound(home)
 
 
+def test_a_log_outside_of_the_home_is_redacted_where_it_lies(
+    home: Home, site: list[Path], tmp_path: Path
+) -> None:
+    lines = [f"{number} {KEY}" for number in range(3000)]
+    one = write(home, "t1x", *returned(**kept(home, {"lines": lines})))
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    shutil.copy(one, folder)
+    shutil.copytree(home.artifacts, folder / "artifacts")
+    before = {path: path.read_bytes() for path in home.root.rglob("*") if path.is_file()}
+    path = folder / one.name
+    done = run(home, path)
+    assert (done.artifacts, done.left) == (1, ())
+    assert {path: path.read_bytes() for path in home.root.rglob("*") if path.is_file()} == before
+    artifacts = Artifacts(folder / "artifacts")
+    assert check(path, artifacts.get) == []
+    assert sorted(path.name for path in folder.iterdir()) == ["artifacts", one.name]
+    assert len(list(artifacts.root.rglob("??*/*"))) == 1
+    # Without artifacts of its own it shares those of the home, which its logs still name.
+    alone = tmp_path / "alone" / one.name
+    alone.parent.mkdir()
+    shutil.copy(one, alone)
+    assert run(home, alone).kept == (documents(one)[2]["artifact"],)
+    assert check(alone, Artifacts(home.artifacts).get) == check(one, Artifacts(home.artifacts).get) == []
+
+
 # What stays, what is refused
 
 
@@ -499,6 +526,8 @@ def test_wrong_input_is_one_line(
     refused(2, "which transcript?", given=())
     refused(2, "no transcript 't9'", given=("t9",))
     refused(2, "not several", given=("t1", "--all"))
+    refused(2, "no transcript", given=(str(tmp_path / "no" / "x.jsonl"),))
+    refused(2, "no transcript", given=(str(tmp_path) + "/",))
     secret = tmp_path / "secret.txt"
     with_file = ("t1", "--secret-file", str(secret))
     refused(2, "cannot read the secrets in", given=with_file)

@@ -19,7 +19,7 @@ NAME = ".redaction.json"
 
 @dataclass
 class Pending:
-    """``folder``: the home's transcripts."""
+    """``folder``: where the logs lie."""
 
     folder: Path
     logs: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Pending:
 
     @property
     def begun(self) -> bool:
-        return bool(self.logs or self.gone)
+        return bool(self.logs)
 
     def write(self) -> None:
         """On disk, whole, when this returns."""

@@ -7,30 +7,24 @@ doing it again finishes it (:mod:`transcripts.pending`). Numbers and times of ev
 from __future__ import annotations
 
 import errno
-import fcntl
-import mmap
 import os
 import re
-import sqlite3
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory.artifacts import Artifacts, sync_folder
-from memory.database import StoreError, explained, prepare
 from memory.home import Home
-from memory.store import Store
-from transcripts.catch_up import rebuild
 from transcripts.chain import LogError, LogWriteError, encode
 from transcripts.events import GENESIS
 from transcripts.follow import Cut, Following, NotYetError, names_in
 from transcripts.log import lock, verify
 from transcripts.pending import Pending
+from transcripts.place import Place
 from transcripts.reader import records
-from transcripts.secrets import Redactor, spellings
-from transcripts.standing import logs as logs_in
+from transcripts.secrets import Redactor
 from transcripts.survey import Surveyed, Surveyor, require_sound
 
 _PART = ".redacting"
@@ -60,38 +54,40 @@ def redact(
     dry: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Redacted:
-    """Take what looks like a secret, and the strings ``exact``, out of the logs at ``paths``. ``dry``: only
-    find out what would be done.
+    """Take what looks like a secret, and the strings ``exact``, out of the logs at ``paths``, all in one
+    folder. ``dry``: only find out what would be done.
 
     Raises :class:`LogError` for what is no transcript, ``DamagedError``, :class:`LogWriteError` for a log
     that has a writer or cannot be written, ``ArtifactError``, ``StoreError``.
     """
+    logs = [path.resolve() for path in paths]
+    place = Place.of(home, logs)
     with ExitStack() as held:
         if not dry:
-            _one_at_a_time(home, held)
-        pending = Pending.read(home.transcripts)
+            held.callback(os.close, place.take())
+        pending = Pending.read(place.transcripts)
         begun = pending.begun
-        run = _Run(home, cut, pending, held, dry)
-        changed = run.survey([path.resolve() for path in paths], exact)
+        run = _Run(place, cut, pending, held, dry)
+        changed = run.survey(logs, exact)
         if dry:
             return Redacted(tuple(changed))
         replaced = run.replace(changed)
         kept: tuple[str, ...] = ()
         if pending.begun:
             kept = run.remove_artifacts()
-            _rows_again(home, tell)
+            place.rows_again(tell)
             pending.clear()
-        left = tuple(files_with(home, run.secrets))
+        left = tuple(place.files_with(run.secrets))
         return Redacted(tuple(changed), replaced, kept, begun, left)
 
 
 class _Run:
     """One run, step by step. Locks of logs are kept in ``held`` until it ends."""
 
-    def __init__(self, home: Home, cut: Cut, pending: Pending, held: ExitStack, dry: bool) -> None:
-        self._artifacts = Artifacts(home.artifacts)
-        self._folder = home.transcripts.resolve()
-        self._there = [self._folder / path.name for path in logs_in(home.transcripts).values()]
+    def __init__(self, place: Place, cut: Cut, pending: Pending, held: ExitStack, dry: bool) -> None:
+        self._place = place
+        self._artifacts = Artifacts(place.artifacts)
+        self._there = place.logs()
         self._cut = cut
         self._pending = pending
         self._held = held
@@ -169,18 +165,17 @@ class _Run:
 
     def _begin(self, changed: list[Surveyed], following: Following) -> None:
         """Note what is to be done, before the first log is replaced."""
-        inside = [one.path.stem for one in changed if one.path in self._there]
-        self._pending.logs = sorted({*self._pending.logs, *inside})
+        self._pending.logs = sorted({*self._pending.logs, *(one.path.stem for one in changed)})
         self._pending.names = {old: new for old, new in following.names.items() if old != new}
         self._pending.gone = sorted({*self._pending.gone, *following.replaced})
-        if self._pending.begun:
-            self._pending.write()
+        self._pending.write()
 
     def remove_artifacts(self) -> tuple[str, ...]:
         """Remove artifacts that have others in their place; returns those that a log still names."""
         gone = {name for name in self._pending.gone if name in self._artifacts}
         surveyor = Surveyor(Redactor(), self._artifacts)
-        named = {name for path in self._there if gone for name in _names(path, surveyor) & gone}
+        logs = self._place.logs_that_name() if gone else ()
+        named = {name for path in logs for name in _names(path, surveyor) & gone}
         for name in gone - named:
             self._artifacts.path(name).unlink(missing_ok=True)
         return tuple(sorted(named))
@@ -257,53 +252,3 @@ class _Writer:
             self._file.close()
         self._records.close()
         self._part.unlink(missing_ok=True)
-
-
-def files_with(home: Home, secrets: Collection[str]) -> Iterator[Path]:
-    """Files of a home in which one of ``secrets`` stands, environments left out."""
-    wanted = [one.encode("utf-8", "surrogatepass") for secret in secrets for one in spellings(secret)]
-    folders = [folder for folder in (home.transcripts, home.artifacts) if folder.is_dir()]
-    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
-    for path in [*files, *sorted(home.root.glob(f"{home.findings_db.name}*"))] if wanted else []:
-        if _holds(path, wanted):
-            yield path
-
-
-def _holds(path: Path, wanted: list[bytes]) -> bool:
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return any(data.find(one) >= 0 for one in wanted)
-    except (OSError, ValueError):  # gone by now; a folder; empty
-        return False
-
-
-def _one_at_a_time(home: Home, held: ExitStack) -> None:
-    if not home.transcripts.is_dir():
-        return
-    handle = os.open(home.transcripts, os.O_RDONLY)
-    held.callback(os.close, handle)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise LogWriteError(f"another process redacts in {home.root}; try again when it is done") from error
-
-
-def _rows_again(home: Home, tell: Callable[[str], None]) -> None:
-    """The database as the logs say it now, and nothing of what it said before in its files."""
-    if not home.findings_db.exists():
-        return
-    with Store(home) as store:
-        for problem in rebuild(store, home.transcripts, tell):
-            tell(f"warning: {problem}")
-    with explained(home.findings_db), closing(sqlite3.connect(home.findings_db, isolation_level=None)) as raw:
-        prepare(raw)
-        # The rows are new already; pages that are free by now, and the log of writes, must not keep the old.
-        raw.execute("PRAGMA secure_delete = ON")
-        raw.execute("VACUUM")
-        (busy, *_) = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:
-        raise StoreError(
-            f"{home.findings_db} is being read by another process and may still hold what was redacted; "
-            "redact again when that has ended",
-            4,
-        )
