@@ -6,9 +6,10 @@ A line is a list of ``(text, style)``; styles are rich's, and whoever draws may 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agent.text import squeeze
+from memory.names import few
 
 WIDTH = 80
 
@@ -75,6 +76,18 @@ def wrap(text: str, width: int, most: int) -> list[str]:
     return textwrap.wrap(
         squeeze(text), width, subsequent_indent="  ", max_lines=most, placeholder=" …", break_on_hyphens=False
     )
+
+
+def versions(packages: Mapping[str, str], cited: Iterable[str] = ()) -> str:
+    """Exact versions in one line. Of a whole virtual environment: those that are ``cited``, or a few, and
+    how many more there are."""
+    most = 8
+    names = list(packages)
+    if len(names) > most:
+        first = [name for name in dict.fromkeys(cited) if name in packages]
+        names = list(dict.fromkeys([*first, *names]))
+        most = len(first) or most
+    return squeeze(few([f"{name} {packages[name]}" for name in names], most))
 
 
 def plain(lines: Sequence[Line]) -> str:

@@ -360,3 +360,19 @@ def test_an_environment_is_shown_with_what_it_holds(engine: Path) -> None:
     document = json.loads(agent("environment", "show", str(engine), "--json").stdout)
     assert document["packages"] == {"sglang": "9.9.0"}
     assert json.loads(agent("environment", "list", "--json").stdout) == {"environments": []}
+
+
+def test_of_a_whole_virtual_environment_only_what_is_cited_is_named(tmp_path: Path) -> None:
+    root = write_engine(tmp_path / "site-packages")
+    for number in range(40):
+        info = root / f"package_{number}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: package-{number}\nVersion: 1.0\n")
+    held = ["-e", str(root), "--arch", "sm120"]
+    for command in (["explain", "fp4_gemm", "cedar", *held], ["backends", *held]):
+        finished = agent(*command)
+        assert finished.returncode == 0, finished.stderr
+        (line,) = (line for line in finished.stdout.splitlines() if "more" in line and "1.0" in line)
+        assert len(line) < 200
+    missing = agent("backends", *held, "--engine", "vllm")
+    one_line(missing, 3, "vllm is not in this environment", "and 37 more", "agent environment create")

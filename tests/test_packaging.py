@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from program import python
 
 from tools.environment.uv import find_uv
 
@@ -26,6 +28,17 @@ assert agent.__file__.startswith(sys.argv[1]) and tools.__file__.startswith(sys.
 assert gpus() and engines() and profiles() and component_of("--moe-backend") == "moe_runner"
 print(parse_question("x nvfp4 on sm120").arch, *sorted(registry()))
 """
+
+
+def test_the_scripts_start_the_program() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert set(scripts) == {"agent", "assay"}
+    for place in set(scripts.values()):
+        module, _, function = place.partition(":")
+        # As the script that an installer writes.
+        done = python(f"from {module} import {function}; import sys; sys.argv[1:] = ['--help']; {function}()")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("Usage: agent ")
 
 
 @pytest.mark.network  # fetches the build backend

@@ -125,15 +125,14 @@ def _draw(
     everything: bool,
     why: Mapping[int, str],
 ) -> None:
-    from agent.layout import Line, path_of
+    from agent.layout import Line, path_of, versions
     from agent.reasons import NAMES, deciding, reason, where
     from agent.report import STYLES
     from agent.text import shorten, squeeze
     from memory.terms import Verdict
 
-    lines: list[Line] = [
-        [(squeeze(", ".join(f"{name} {version}" for name, version in packages.items())), "bold")]
-    ]
+    cited = (lines.package for row in rows for lines in row.evidence)
+    lines: list[Line] = [[(versions(packages, cited), "bold")]]
     by_cell = {(row.component, row.backend, row.arch): row for row in rows}
     names = list(dict.fromkeys((row.component, row.backend) for row in rows))
     size = max((len(squeeze(" ".join(name))) for name in names), default=0) + 2

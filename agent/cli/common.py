@@ -163,7 +163,7 @@ def environment_of(
 
     if engine is not None and not requirements:
         requirements = [profile(engine).distribution]
-    made = create_environment(home.prepare(), list(requirements), arch, progress, with_pins=with_pins)
+    made = create_environment(home, list(requirements), arch, progress, with_pins=with_pins)
     if with_pins and len(requirements) < 2 and len(made.packages) > 1:
         progress(f"with the kernel packages that the engine pins: {_packages(made, requirements)}")
     return made

@@ -55,17 +55,15 @@ def compared(home: Home, sides: tuple[Environment, Environment], question: Quest
 
 def show(difference: dict[str, Any]) -> None:
     """One paragraph for each verdict that changed: the cell, then what decides on either side."""
-    lines = [f"before: {_packages(difference['before'])}", f"after:  {_packages(difference['after'])}"]
+    from agent.layout import versions
+
+    lines = [f"before: {versions(difference['before'])}", f"after:  {versions(difference['after'])}"]
     for one in difference["changed"]:
         lines.append(f"{one['component']} {one['backend']} {one['arch']}")
         for mark, side, notes in zip("-+", ("before", "after"), one["notes"], strict=True):
             lines.append(f"  {mark} {_side(one[side], notes)}")
     lines.append(f"{len(difference['changed'])} of {difference['cells']} verdicts changed.")
     say(lines)
-
-
-def _packages(packages: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in packages.items())
 
 
 def _side(row: Row | None, notes: Sequence[str]) -> str:

@@ -135,7 +135,7 @@ def explain(
 
 
 def _draw(trace: Any, packages: dict[str, str]) -> None:
-    from agent.layout import Line
+    from agent.layout import Line, versions
     from agent.reasons import NAMES, conditions, reason
     from agent.report import STYLES
     from agent.text import safe, squeeze
@@ -149,7 +149,7 @@ def _draw(trace: Any, packages: dict[str, str]) -> None:
             (NAMES[row.verdict], STYLES[row.verdict]),
             (f", {reason(row, why=trace.notes[0] if trace.notes else None)}", ""),
         ],
-        [(squeeze(", ".join(f"{name} {version}" for name, version in packages.items())), "dim")],
+        [(versions(packages, (hop.package for hop in trace.hops)), "dim")],
     ]
     if under:
         lines.append([(f"under {squeeze(under)}", "dim")])

@@ -89,13 +89,21 @@ def score(
 
 
 def _draw(document: dict[str, Any]) -> None:
+    from agent.layout import versions
+
     groups = [*document["components"].items(), *document["architectures"].items(), ("all", document["all"])]
     absent = document["evidence_absent"]
     if absent["cells"]:
         groups.append(("evidence absent", absent))
     lines = table([HEAD, *(_figures(name, group) for name, group in groups)])
-    names = ", ".join(f"{name} {version}" for name, version in document["packages"].items())
-    say([names, f"{document['not_scored']} cells are neither yes nor no: not scored", "", *lines])
+    say(
+        [
+            versions(document["packages"]),
+            f"{document['not_scored']} cells are neither yes nor no: not scored",
+            "",
+            *lines,
+        ]
+    )
     if document["wrong"]:
         wrong = [
             (

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from memory.names import few
 from tools.errors import ToolError
 from tools.source.tree import SourceTree
 
@@ -63,7 +64,7 @@ def require_installed(name: str, tree: SourceTree) -> Engine:
     """The engine called ``name`` if its package is in ``tree``, else :class:`ToolError` with the fix."""
     found = engine(name)
     if not found.installed(tree):
-        packages = ", ".join(f"{p}=={v}" for p, v in sorted(tree.packages.items())) or "nothing"
+        packages = few([f"{p} {v}" for p, v in sorted(tree.packages.items())], 4) or "nothing"
         raise ToolError(
             f"{found.name} is not in this environment ({packages}); "
             f"create one that has it: agent environment create -p {found.distribution}==VERSION",
