@@ -128,6 +128,11 @@ def test_kernels_that_only_trap_on_the_device_block_and_those_that_work_do_not(e
     assert row.evidence[0].text.startswith("weave_mm: kernels that work on sm_90a; hollow on sm_120a\n")
     same_lines(row, engine.root)
 
+    assert [hop.file for hop in engine.trace("elm", "sm120").hops] == [
+        METHOD,
+        "minilib/ops.abi3.so::weave_mm",
+    ]
+
     trace = engine.trace("elm", "sm90")
     assert trace.row.verdict.value == "no_static_obstacle"
     assert "compiled code for sm90 is there; checks within it were not read" in trace.notes[0]

@@ -22,6 +22,7 @@ from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.evidence import evidence_at, first_gate
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Crossing
+from tools.viability.interpreter.values import Site
 from tools.viability.profile import libraries
 from tools.viability.runs import Run
 
@@ -163,9 +164,8 @@ def _blocked(
         ),
     )
     why = f"runs compiled code, {' and '.join(names)}, and {', '.join(files)} has none for {cell.arch_name}"
-    hops = [
-        (crossing.site, f"calls {crossing.name}, without code for {cell.arch_name}") for crossing in crossings
-    ]
+    hops = [(crossing.site, f"calls {crossing.name}") for crossing in crossings]
+    hops += [(Site(file, 1, "decides"), f"holds no code for {cell.arch_name}") for file in files]
     return Judgement(row, hops, [why])
 
 
