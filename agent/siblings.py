@@ -80,23 +80,31 @@ class _Crew(Generic[T]):
         self._jobs = jobs
         self._most = most
         self._threads: dict[int, threading.Thread] = {}
+        self._first = 0
+        """All jobs before this one have ended; so have those whose thread is forgotten."""
         self._news: SimpleQueue[int] = SimpleQueue()
         self._stop = Stop()
 
     def start_what_may(self) -> None:
         """Start jobs in their order, as many as may run, each only if none before it needs what it needs."""
+        self._forget_ended()
         needed: set[str] = set()
-        room = self._most - len(self._threads.keys() - self.ended.keys())
-        for index, job in enumerate(self._jobs):
-            outcome = self.ended.get(index)
-            if room <= 0 or isinstance(outcome, _Raised):
+        for index in range(self._first, len(self._jobs)):
+            if len(self._threads) >= self._most or isinstance(self.ended.get(index), _Raised):
                 return  # what is raised ends them all: none behind it begins
             if index in self.ended:
                 continue
-            if index not in self._threads and needed.isdisjoint(job.resources):
+            resources = self._jobs[index].resources
+            if index not in self._threads and needed.isdisjoint(resources):
                 self._start(index)
-                room -= 1
-            needed |= job.resources
+            needed |= resources
+
+    def _forget_ended(self) -> None:
+        for index in self._threads.keys() & self.ended.keys():
+            with suppress(RuntimeError):  # one that was never started
+                self._threads.pop(index).join(SOON)
+        while self._first in self.ended and not isinstance(self.ended[self._first], _Raised):
+            self._first += 1
 
     def _start(self, index: int) -> None:
         # Daemons: the interpreter does not wait for them at its end.
@@ -141,6 +149,4 @@ class _Crew(Generic[T]):
                 return
             with suppress(Empty):
                 self._news.get(timeout=0.02)
-        for thread in self._threads.values():
-            with suppress(RuntimeError):  # one that was never started
-                thread.join(soon)
+        self._forget_ended()
