@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -63,6 +64,22 @@ def test_who_waits_is_told_by_whom_and_goes_on_when_that_one_ends(
             assert len(told) == 1
     who = f"process {other.pid}" if sys.platform == "linux" else "another process"
     assert told == [f"waiting for {resource}: {who} comes first"]
+
+
+def test_resources_are_taken_in_one_order_by_all(home: Home) -> None:
+    """Who waits for the last has all before it, in whatever order they were named."""
+    others = ["gpu:c", "environment:b", "gpu:d", "environment:a"]
+
+    def tell(_: str) -> None:
+        for path in [*home.root.glob("assay-gpu:?"), *home.root.glob("locks/assay-*?:?")]:
+            with path.open() as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken.append(path.name)
+        other.kill()
+
+    taken: list[str] = []
+    with holder(home, "port:z") as other, holding(["port:z", *others], home, tell, home.root):
+        assert sorted(taken) == sorted(f"assay-{name}" for name in others)
 
 
 def test_waiting_ends_when_asked_to_stop_and_holds_nothing_then(home: Home) -> None:

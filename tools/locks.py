@@ -121,7 +121,7 @@ def _holder(file: int) -> str:
     about = os.fstat(file)
     wanted = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
     with suppress(OSError):
-        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines():
             match line.split():
                 case [_, "FLOCK", _, _, process, where, *_] if where == wanted:
                     return f"process {process}"
