@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from memory.vocabulary import Because, Verdict
@@ -13,7 +14,7 @@ from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.compiled import CompiledCode
-from tools.viability.discover import Discovery, Layer
+from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
 from tools.viability.interpreter.machine import Machine
@@ -21,6 +22,7 @@ from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.values import Kind, Tainted, of
 from tools.viability.judge import judge
 from tools.viability.kinds import kind_of
+from tools.viability.layers import Layer
 from tools.viability.life import run_layer
 from tools.viability.profile import libraries, profile, scenarios
 from tools.viability.reach import Reach
@@ -52,18 +54,25 @@ class Analysis:
         self.discovery = Discovery(self.world, self.profile, self.options)
         self.code = CompiledCode(tree)
         self._runs: dict[tuple[Any, ...], Run] = {}
-        self._layers: dict[tuple[str, str | None], Layer | None] = {}
         self.reach = Reach(tree, engine)
         self._kinds: dict[tuple[str, ...], dict[str, str]] = {}
         self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
         """Kinds of models that the runs of an option's value looked at."""
+        self._layers: dict[tuple[str, str | None], tuple[list[Layer], list[Layer]]] = {}
+        """Layers known to read an option, and those not tried yet."""
+        self._suited: dict[tuple[Any, ...], Layer | None] = {}
 
     def prepare(self) -> None:
         """Find now what every cell needs, so that forked workers share it."""
         self.discovery.prepare()
 
     def option(self, component: str) -> Option | None:
-        return next((option for option in self.options if option.component == component), None)
+        """The option of a component; where there is none of its own, the one that covers it."""
+        for name in (component, scenarios()["general"].get(component)):
+            for option in self.options:
+                if option.component == name:
+                    return option
+        return None
 
     def scenario(self, component: str, quantisation: str | None, given: Mapping[str, str]) -> dict[str, str]:
         """The scenario a component is judged under, with every default that was taken."""
@@ -92,7 +101,7 @@ class Analysis:
         """
         option = self.option(cell.component)
         if option is not None and models:
-            layer = None if self._is_registered(option) else self._layer_of(option, scenario)
+            layer = None if self._is_registered(option) else self._layer_for(option, cell.backend, scenario)
             unused = self.reach.unused(layer, models) if layer is not None else None
             if layer is not None and unused is not None:
                 return unused_row(cell, unused, layer.root)
@@ -174,29 +183,68 @@ class Analysis:
                 )
 
             return registered
-        layer = self._layer_of(option, scenario)
-        if layer is None:
+        if next(self._layers_of(option, scenario), None) is None:
             return None
-        return lambda backend, arch: self._run(layer, option, backend, arch, scenario)
 
-    def _layer_of(self, option: Option, scenario: Mapping[str, str]) -> Layer | None:
-        """The layer whose life reads the option, seen by running each until one does."""
+        def lived(backend: str, arch: tuple[int, int]) -> Run:
+            layer = self._layer_for(option, backend, scenario)
+            assert layer is not None
+            return self._run(layer, option, backend, arch, scenario)
+
+        return lived
+
+    def _layers_of(self, option: Option, scenario: Mapping[str, str]) -> Iterator[Layer]:
+        """The layers whose life reads the option, seen by running each; the one most often built first."""
         key = (option.field, scenario.get("quantization"))
         if key not in self._layers:
-            self._layers[key] = self._find_layer(option, scenario)
-        return self._layers[key]
-
-    def _find_layer(self, option: Option, scenario: Mapping[str, str]) -> Layer | None:
+            built = self.discovery.built
+            ranked = sorted(
+                self.discovery.layers, key=lambda layer: -sum(built[name] for _, name in layer.classes)
+            )
+            self._layers[key] = ([], ranked)
+        found, rest = self._layers[key]
+        yield from found
         values = [value.value for value in option.values[:2]]
-        ranked = sorted(
-            self.discovery.layers,
-            key=lambda layer: -sum(self.discovery.built[name] for _, name in layer.classes),
-        )
-        for layer in ranked:
-            for arch in CONTRASTS[:2]:
-                if any(self._run(layer, option, value, arch, scenario).observed for value in values):
-                    return layer
-        return None
+        while rest:
+            layer = rest.pop(0)
+            ways = ((arch, value) for arch in CONTRASTS[:2] for value in values)
+            if any(self._run(layer, option, value, arch, scenario).observed for arch, value in ways):
+                found.append(layer)
+                yield layer
+
+    def _layer_for(self, option: Option, backend: str, scenario: Mapping[str, str]) -> Layer | None:
+        """The first layer that a backend works for on some architecture; else the first of all.
+
+        A backend may be made for another kind of layer than most models have: that it is refused there says
+        nothing about it.
+        """
+        key = (option.field, backend, tuple(sorted(scenario.items())))
+        if key not in self._suited:
+            works = (
+                layer
+                for layer in self._candidates(option, scenario)
+                for arch in CONTRASTS[:3]
+                if self._works(self._run(layer, option, backend, arch, scenario))
+            )
+            suited = next(works, None)
+            if suited is None:
+                readers = list(self._layers_of(option, scenario))
+                suited = replace(readers[0], unsuited=len(readers) > 1) if readers else None
+            self._suited[key] = suited
+        return self._suited[key]
+
+    def _candidates(self, option: Option, scenario: Mapping[str, str]) -> Iterator[Layer]:
+        """The layers that read an option, then the same with each flag that a model may set."""
+        plain: list[Layer] = []
+        for layer in self._layers_of(option, scenario):
+            plain.append(layer)
+            yield layer
+        for layer in plain if len(plain) > 1 else []:
+            yield from self.discovery.of_other_kinds(layer)
+
+    @staticmethod
+    def _works(run: Run) -> bool:
+        return run.observed and run.problem is None and (run.refused is None or not run.refused.proven)
 
     def _run(
         self, layer: Layer, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
@@ -204,7 +252,7 @@ class Analysis:
         quantisation = None if scenario["quantization"] == "none" else scenario["quantization"]
         checkpoint = scenarios().get(scenario["quantisation"], {}).get("checkpoint", {})
         return self._remember(
-            layer.root,
+            layer.name,
             option,
             backend,
             arch,
@@ -248,6 +296,7 @@ class Analysis:
                 if kind.attribute in scenario
             }
         )
+        facts.operators = self.discovery.operators
         name = scenario.get("quantization")
         facts.overrides["quantization"] = Tainted(None if name == "none" else name, of(Kind.QUANTISATION))
         for key, value in scenario.items():

@@ -11,28 +11,18 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 
 from tools.engines.options import DeclaredValue, Option
+from tools.viability.configs import find_configs
 from tools.viability.facts import OptionTable
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.kinds import ModelKind, find_kinds
+from tools.viability.layers import CLASS, Layer, asks, hands_on, kinds, makes, returned_only
+from tools.viability.operators import DECORATOR, operators
 from tools.viability.profile import Profile
 from tools.viability.readers import Readers, calls_method
-
-CLASS = re.compile(rb"^class (\w+)\(([^)]*)\)", re.M)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A family of layers: one root class that asks for its method, the subclasses, and who chooses."""
-
-    root: str
-    classes: tuple[tuple[str, str], ...]
-    """``(module, class)``, the one that the engine's models build most often first."""
-    selectors: tuple[tuple[str, str], ...]
-    """``(module, function)`` that return one of the classes."""
 
 
 class Discovery:
@@ -91,7 +81,7 @@ class Discovery:
                     }
                     if wanted & set(own):
                         fields.update({name: (value, module) for name, value in own.items()})
-        return OptionTable(fields)
+        return OptionTable(fields, find_configs(self.world, self.texts, fields, declaring))
 
     # -- classes ----------------------------------------------------------------------------------
 
@@ -120,11 +110,18 @@ class Discovery:
     def layers(self) -> list[Layer]:
         """Classes whose constructor asks a quantisation for their own method, as families."""
         factory = self.profile.method_factory
+        factories, modules, todo = {factory}, dict[str, Module](), [factory]
+        while todo:
+            name = todo.pop()
+            calling = self.modules_with(f"{name}(".encode())
+            modules.update({module.name: module for module in calling})
+            todo += sorted(hands_on(calling, name) - factories)
+            factories.update(todo)
         return [
-            self._family(module.name, statement.name)
-            for module in self.modules_with(f".{factory}(self".encode())
-            for statement in module.tree.body
-            if isinstance(statement, ast.ClassDef) and _asks(statement, factory)
+            self._family(name, statement.name)
+            for name in sorted(modules)
+            for statement in modules[name].tree.body
+            if isinstance(statement, ast.ClassDef) and asks(statement, factories)
         ]
 
     def _family(self, module: str, root: str) -> Layer:
@@ -137,7 +134,17 @@ class Discovery:
                     todo.append(item[1])
         names = {name for _, name in members}
         ranked = sorted(members, key=lambda item: (-self.built[item[1]], item[0], item[1]))
-        return Layer(root, tuple(ranked), tuple(self._selectors(names)))
+        return Layer(root, tuple(ranked), tuple(self._selectors(names)), tuple(self._builders(names)))
+
+    def of_other_kinds(self, layer: Layer) -> list[Layer]:
+        """The same layer with each flag of its constructor set that it has."""
+        module = self.world.module(layer.classes[0][0])
+        return [
+            replace(layer, kind=flag)
+            for statement in (module.tree.body if module is not None else [])
+            if isinstance(statement, ast.ClassDef) and statement.name == layer.classes[0][1]
+            for flag in kinds(statement)
+        ]
 
     def _selectors(self, names: set[str]) -> list[tuple[str, str]]:
         """Functions that do nothing but return one of the classes."""
@@ -147,14 +154,26 @@ class Discovery:
             if not needle.search(data):
                 continue
             module = self.world.module(self.world.dotted(file))
-            for statement in module.tree.body if module else []:
-                if isinstance(statement, ast.FunctionDef):
-                    returns = [node.value for node in ast.walk(statement) if isinstance(node, ast.Return)]
-                    if returns and all(
-                        isinstance(value, ast.Name) and value.id in names for value in returns
-                    ):
-                        found.append((self.world.dotted(file), statement.name))
+            found += [
+                (self.world.dotted(file), statement.name)
+                for statement in (module.tree.body if module else [])
+                if isinstance(statement, ast.FunctionDef) and returned_only(statement, names)
+            ]
         return found
+
+    def _builders(self, names: set[str]) -> list[tuple[str, str]]:
+        """Functions that build one of the classes for models, the one that they call most often first."""
+        found = [
+            (module.name, statement.name)
+            for module in {
+                m.name: m for name in sorted(names) for m in self.modules_with(name.encode())
+            }.values()
+            for statement in module.tree.body
+            if isinstance(statement, ast.FunctionDef)
+            and self.built[statement.name] > max(self.built[name] for name in names)
+            and makes(statement, names)
+        ]
+        return sorted(found, key=lambda item: (-self.built[item[1]], item))
 
     def keywords(self, layer: Layer) -> frozenset[str]:
         """Optional parameters that places which build this layer give (three of them, and one in twenty)."""
@@ -191,6 +210,17 @@ class Discovery:
             first = found[:1] if found and self.built[found[0][1]] else []
             self._makers[type_name] = Layer(first[0][1], tuple(first), ()) if first else None
         return self._makers[type_name]
+
+    @cached_property
+    def operators(self) -> dict[str, tuple[str, str]]:
+        """Operators of torch made of the engine's functions."""
+        registration = self.profile.operator_registration
+        modules = {
+            module.name: module
+            for needle in (f"{registration}(", f"@torch.library.{DECORATOR}(")
+            for module in self.modules_with(needle.encode())
+        }
+        return operators(modules.values(), registration)
 
     @cached_property
     def capability_checks(self) -> list[tuple[str, str]]:
@@ -263,18 +293,3 @@ def _forwards_to(statement: ast.ClassDef, type_name: str) -> bool:
         and ast.unparse(part.returns) == type_name
         for part in statement.body
     )
-
-
-def _asks(statement: ast.ClassDef, factory: str) -> bool:
-    for part in statement.body:
-        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-            return any(
-                isinstance(call, ast.Call)
-                and isinstance(call.func, ast.Attribute)
-                and call.func.attr == factory
-                and call.args
-                and isinstance(call.args[0], ast.Name)
-                and call.args[0].id == "self"
-                for call in ast.walk(part)
-            )
-    return False

@@ -7,16 +7,17 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import Version
 
+from tools.viability.configs import ConfigField, Configs
 from tools.viability.installed import STANDARD
 from tools.viability.interpreter.calls import call_function
 from tools.viability.interpreter.classes import enum_members
-from tools.viability.interpreter.dispatch import evaluate
+from tools.viability.interpreter.dispatch import call, evaluate
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.interpreter.names import global_name
@@ -31,6 +32,7 @@ from tools.viability.interpreter.values import (
     Function,
     Instance,
     Kind,
+    Native,
     Open,
     Raised,
     Taint,
@@ -53,6 +55,13 @@ MODULE_METHODS = frozenset(libraries()["torch"]["module_methods"])
 PARALLEL = re.compile(r"_rank$|(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$")
 
 
+DRIVER = re.compile(r"nvml[A-Z]")
+"""Functions of the driver's management library."""
+
+
+SOFTLY = of(Kind.SOFT)
+
+
 ALONE = {"rank": 0, "size": 1}
 """Places in a group of one, the default where the scenario does not say otherwise."""
 
@@ -62,6 +71,8 @@ class OptionTable:
     """The engine's options object as declared: field → default expression and the module it stands in."""
 
     fields: dict[str, tuple[ast.expr | None, Module]]
+    configs: Configs = dataclasses.field(default_factory=Configs)
+    """Objects that hold them while the engine runs."""
     _read: dict[ast.FunctionDef, bool] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def read_by(self, function: ast.FunctionDef) -> bool:
@@ -87,6 +98,10 @@ class Facts:
     hooks: dict[str, Callable[[Machine, Function, list[Any], dict[str, Any]], Any]] = dataclasses.field(
         default_factory=dict
     )
+    operators: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    """Operators of torch that are functions of the engine: name → module and function."""
+    layer: Any = None
+    """The layer under test, once it is built: what a model finds under a layer's name."""
     module_methods: frozenset[str] = MODULE_METHODS
 
     def __post_init__(self) -> None:
@@ -138,6 +153,8 @@ class Facts:
             name: Tainted(Version(str(data["facts"][fact])), of(Kind.DEPENDENCY))
             for name, fact in data["functions"].items()
         }
+        answers = {"capability": self.capability, "count": Tainted(1, of(Kind.VENDOR))}
+        self.told |= {name: answers[fact] for name, fact in data["driver"].items()}
         self._defaults: dict[str, Any] = {}
         self.asked: set[str] = set()
         """Kinds of models that the run looked at."""
@@ -174,6 +191,11 @@ class Facts:
     ) -> Any:
         if path in self._calls:
             return self._calls[path]
+        place = self.operators.get(path.rpartition(".")[2]) if path.startswith("torch.ops.") else None
+        if place is not None and path.count(".") == 3:
+            module = self.world.module(place[0])
+            if module is not None:
+                return call(m, global_name(m, module, place[1]), args, kwargs, frame, node)
         root = path.split(".", 1)[0]
         namespace = path.split(".")[2] if path.startswith("torch.ops.") and path.count(".") > 2 else root
         # What the engine itself fetches is a model or its configuration; a library fetches kernels.
@@ -242,6 +264,11 @@ class Facts:
             return self._kind(m, *self._means[name])
         if name == self.field and frame is not None:
             return Tainted(self.value, of(Kind.OPTION))
+        if name == self.profile.layers_by_name and self.layer is not None:
+            return Open("layers", {"__getitem__": Native("layer", lambda *_: self.layer)})
+        held = self.options.configs.find(node) if frame is not None else None
+        if held is not None:
+            return self._config_field(m, held[0], name, held[1])
         if "_" in name and name in self.options.fields and frame is not None and node is not None:
             return self.option(m, name)
         return ALONE.get(name.rpartition("_")[2], NotImplemented) if PARALLEL.search(name) else NotImplemented
@@ -263,6 +290,62 @@ class Facts:
         enum = bare(global_name(m, module, kind.enum)) if module is not None else None
         members = enum_members(m, enum) if isinstance(enum, ClassValue) else None
         return Tainted(members[holds], of(Kind.MODEL)) if members and holds in members else NotImplemented
+
+    def _config_field(self, m: Machine, name: str, attribute: str, declared: ConfigField) -> Any:
+        """A field of a configuration object: what start-up puts there from the options, or its default."""
+        key = f"{name}.{attribute}"
+        if key not in self._defaults:
+            self._defaults[key] = UNKNOWN  # in case it leads back here
+            with m.apart():
+                self._defaults[key] = self._held(m, name, attribute, declared)
+        return self._defaults[key]
+
+    def _config(self, m: Machine, name: str, module: Module) -> Open:
+        """A configuration object of the running engine."""
+        fields = self.options.configs.fields[name]
+
+        def supply(attribute: str) -> Any:
+            declared = fields.get(attribute)
+            return NotImplemented if declared is None else self._config_field(m, name, attribute, declared)
+
+        cls = bare(global_name(m, module, name))
+        return Open(name, supply=supply, cls=cls if isinstance(cls, ClassValue) else None)
+
+    def _held(self, m: Machine, name: str, attribute: str, declared: ConfigField) -> Any:
+        if "torch.dtype" in declared.annotation and "dtype" not in self.overrides:
+            return External("torch.bfloat16")  # what nobody set is the checkpoint's, and that is usual
+        given = self.options.configs.given.get((name, attribute))
+        if given is not None:
+            node, module = given
+            try:
+                value = evaluate(m, node, Frame(module, {"self": self.options_object(m)}))
+            except Raised:
+                return UNKNOWN
+            if not isinstance(bare(value), Unknown):
+                return value
+        if attribute in self.options.fields and "_" in attribute:
+            value = self.option(m, attribute)
+            if not isinstance(bare(value), Unknown):
+                return value
+        value = evaluate(m, declared.default, Frame(declared.module, {})) if declared.default else UNKNOWN
+        made = bare(value)
+        if isinstance(made, dict) and "<factory>" in made:
+            empty = bare(made["<factory>"]) in (list, dict, set)
+            made = value = bare(made["<factory>"])() if empty else UNKNOWN
+        elif isinstance(made, dict) and "<default>" in made:
+            made = value = made["<default>"]
+        if made is None and declared.optional:
+            return Tainted(None, SOFTLY)
+        cls = self.options.configs.class_of(declared.annotation)
+        if cls is not None:
+            return self._config(m, *cls)
+        if made is None:
+            return NOT_NONE
+        if isinstance(made, Unknown) and re.match(r"['\"]?(\w+\.)*[A-Z]\w+$", declared.annotation):
+            return Open(attribute, nominal=True)  # made from the model, of which nothing special is known
+        if made == "auto":
+            return Tainted(made, SOFTLY)  # settled at start-up, or later
+        return value if isinstance(made, (bool, int, float, str, list, dict, set)) else UNKNOWN
 
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """Run a start-up function that fills a module's global from the options."""
@@ -304,6 +387,8 @@ class Facts:
             return hook(m, f, args, kwargs)
         if f.name in self.told:
             return self.told[f.name]
+        if DRIVER.match(f.name):
+            return NOT_NONE
         if f.name.endswith("world_size"):
             return 1
         if f.name.endswith("_rank") and not f.name.startswith("set"):

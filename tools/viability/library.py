@@ -5,8 +5,10 @@ Everything not listed is opaque: calling it gives an unknown. The facts hold for
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import operator
+import posixpath
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from tools.viability.interpreter.calls import bind_arguments
+from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import module_value
 from tools.viability.interpreter.records import Frame
@@ -22,6 +25,7 @@ from tools.viability.interpreter.values import (
     CLEAN,
     UNKNOWN,
     Bound,
+    ClassValue,
     External,
     Function,
     Instance,
@@ -29,6 +33,7 @@ from tools.viability.interpreter.values import (
     Native,
     Open,
     Partial,
+    Taint,
     Tainted,
     Unknown,
     bare,
@@ -41,6 +46,9 @@ from tools.viability.profile import libraries
 from tools.viability.tensors import DTYPE_NAMES, DTYPES, MAKERS, first_dtype, make_tensor
 
 NOT_TENSORS = frozenset(libraries()["torch"]["not_tensors"])
+
+
+TOOLS = frozenset(libraries()["tools"])
 
 
 TORCH = frozenset(libraries()["torch"]["parts"])
@@ -172,6 +180,16 @@ def _field(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     return {"<default>": kw.get("default", args[0] if args else UNKNOWN)}
 
 
+def _dataclass(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    """The decorator as a function: with a class, or with words, which gives the decorator."""
+    cls = bare(args[0]) if args else None
+    if cls is None:
+        return Native("dataclass", lambda m_, a, k, *__: _dataclass(m_, a, k))
+    if isinstance(cls, ClassValue):
+        cls.is_dataclass = True
+    return args[0]
+
+
 def _replace(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     v = bare(args[0])
     if not isinstance(v, Instance):
@@ -196,6 +214,8 @@ def _version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 def _distribution_version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     name = bare(args[0]) if args else None
     found = m.facts.versions.get(name.lower().replace("_", "-")) if isinstance(name, str) else None
+    if found and name == m.facts.root:
+        return found  # no dependency: the engine itself
     return Tainted(found, of(Kind.DEPENDENCY)) if found else Unknown(fact=f"version of {name}")
 
 
@@ -280,6 +300,27 @@ def _deque(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     return [] if not args else UNKNOWN
 
 
+def _chain(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    every: list[Any] = []
+    for arg in args:
+        items, t = elements(m, arg)
+        if items is None:
+            return UNKNOWN
+        every += [taint(item, Taint(t.kinds)) for item in items]
+    return every
+
+
+def _matches(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    return _apply(fnmatch.fnmatchcase, args)
+
+
+def _which(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    """What is on the path: the tools that building kernels needs are taken to be there."""
+    name = bare(args[0]) if args else None
+    known = isinstance(name, str) and name.rpartition("/")[2] in TOOLS
+    return Tainted(f"/usr/bin/{name}", of(Kind.VARIABLE)) if known else UNKNOWN
+
+
 def _as_is(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     return args[0] if args else UNKNOWN
 
@@ -294,6 +335,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "msgspec.field": _field,
     "pydantic.Field": _field,
     "dataclasses.replace": _replace,
+    "dataclasses.dataclass": _dataclass,
+    "pydantic.dataclasses.dataclass": _dataclass,
     "os.getenv": _getenv,
     "os.environ.get": _getenv,
     "packaging.version.parse": _version,
@@ -311,6 +354,13 @@ CALLS: dict[str, Callable[..., Any]] = {
     "collections.deque": _deque,
     "types.SimpleNamespace": _namespace,
     "types.MappingProxyType": _as_is,
+    "itertools.chain": _chain,
+    "fnmatch.fnmatch": _matches,
+    "fnmatch.fnmatchcase": _matches,
+    "shutil.which": _which,
+    "os.path.join": lambda m, args, *_: _apply(posixpath.join, args),
+    "os.path.dirname": lambda m, args, *_: _apply(posixpath.dirname, args),
+    "os.path.basename": lambda m, args, *_: _apply(posixpath.basename, args),
     "typing.cast": _cast,
     "copy.copy": _as_is,
     "copy.deepcopy": _as_is,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.viability.discover import Discovery, Layer
+from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import get_attribute
@@ -15,6 +15,7 @@ from tools.viability.interpreter.values import (
     UNKNOWN,
     Bound,
     ClassValue,
+    Function,
     Instance,
     Kind,
     Open,
@@ -23,7 +24,8 @@ from tools.viability.interpreter.values import (
     of,
     strip,
 )
-from tools.viability.nominal import annotated_types, arguments
+from tools.viability.layers import Layer
+from tools.viability.nominal import annotated_types, arguments, arguments_of
 from tools.viability.runs import Run, attempt
 
 
@@ -46,7 +48,7 @@ def run_layer(
         if result.refused is None:
             # A fresh one: the check may have changed the first for a model that is not known here.
             config = _configuration(m, discovery, quantisation, checkpoint, result)
-            _live(m, discovery, layer, config, result)
+            _live(m, discovery, facts, layer, config, result)
     except BudgetError as error:
         result.problem = str(error)
     except RecursionError:
@@ -104,29 +106,46 @@ def _check_capability(m: Machine, discovery: Discovery, quantisation: str | None
         attempt(m, result, "capability", node, [config, *[Open("load config") for _ in range(count - 1)]], {})
 
 
-def _live(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run) -> None:
-    cls = _choose(m, discovery, layer, config, result)
-    if cls is None or result.refused is not None:
-        return
-    result.chosen = f"{cls.module.name}.{cls.name}"
-    keywords = discovery.keywords(layer)
-    made = attempt(m, result, "construct", cls, [], arguments(m, cls, "__init__", config, keywords))
+def _live(m: Machine, discovery: Discovery, facts: Facts, layer: Layer, config: Any, result: Run) -> None:
+    made = _make(m, discovery, layer, config, result)
     instance = bare(made)
     if result.refused is not None or not isinstance(instance, Instance):
         return
+    facts.layer = instance
     after = discovery.profile.after_loading
-    method = next(
-        (
-            bare(value)
-            for value in instance.attrs.values()
-            if isinstance(bare(value), Instance)
-            and class_attribute(m, bare(value).cls, after)[0] is not NOT_BOUND
-        ),
-        None,
-    )
-    if method is not None:
-        attempt(m, result, "load", get_attribute(m, method, after, None, None), [instance], {})
-    _pass_forward(m, discovery, cls, instance, config, result)
+    for owner, method in _methods(m, instance, after):
+        if result.refused is None:
+            attempt(m, result, "load", get_attribute(m, method, after, None, None), [owner], {})
+    _pass_forward(m, discovery, instance.cls, instance, config, result)
+
+
+def _make(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run) -> Any:
+    """The layer as a model builds it: by a function that makes it with what it needs, or by its class."""
+    keywords = discovery.keywords(layer)
+    for module_name, name in layer.makers[:1]:
+        module = discovery.world.module(module_name)
+        maker = bare(global_name(m, module, name)) if module is not None else None
+        if isinstance(maker, Function):
+            result.chosen = f"{module_name}.{name}"
+            return attempt(m, result, "construct", maker, [], arguments_of(maker.node.args, config, keywords))
+    cls = _choose(m, discovery, layer, config, result)
+    if cls is None or result.refused is not None:
+        return None
+    result.chosen = f"{cls.module.name}.{cls.name}"
+    given = arguments(m, cls, "__init__", config, keywords)
+    if layer.kind:
+        given[layer.kind] = Tainted(True, of(Kind.MODEL))
+    return attempt(m, result, "construct", cls, [], given)
+
+
+def _methods(m: Machine, holder: Instance, after: str, depth: int = 2) -> list[tuple[Instance, Instance]]:
+    """The layers in an object, each with the method of its quantisation."""
+    parts = [bare(value) for value in holder.attrs.values() if isinstance(bare(value), Instance)]
+    own = [part for part in parts if class_attribute(m, part.cls, after)[0] is not NOT_BOUND]
+    found = [(holder, part) for part in own[:1]]
+    for part in parts if depth and not own else []:
+        found += [item for item in _methods(m, part, after, depth - 1) if item not in found]
+    return found
 
 
 def _pass_forward(

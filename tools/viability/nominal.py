@@ -36,8 +36,23 @@ def arguments(
     if not hasattr(function, "node"):
         return {"quant_config": config} if method == "__init__" else {}
     spec = function.node.args
+    given = arguments_of(spec, config, usual, bound=True)
+    if spec.vararg or spec.kwarg:
+        # The signature is forwarded: the base class's is the one that counts.
+        for base in cls.mro()[1:]:
+            if isinstance(base, ClassValue) and method in {
+                s.name for s in base.node.body if isinstance(s, ast.FunctionDef)
+            }:
+                return {**arguments(m, base, method, config, usual), **given}
+    return given
+
+
+def arguments_of(
+    spec: ast.arguments, config: Any, usual: frozenset[str] = frozenset(), *, bound: bool = False
+) -> dict[str, Any]:
+    """The same for a signature; the first parameter of a ``bound`` one is the receiver."""
     given: dict[str, Any] = {}
-    positional = [*spec.posonlyargs, *spec.args][1:]
+    positional = [*spec.posonlyargs, *spec.args][int(bound) :]
     required = positional[: len(positional) - len(spec.defaults)] if spec.defaults else positional
     for parameter in [*positional, *spec.kwonlyargs]:
         if parameter.arg == "quant_config":
@@ -46,13 +61,6 @@ def arguments(
             given["prefix"] = "model.layers.0.part"
         elif parameter in required or (parameter.arg in usual and _is_none(spec, parameter)):
             given[parameter.arg] = nominal(parameter)
-    if spec.vararg or spec.kwarg:
-        # The signature is forwarded: the base class's is the one that counts.
-        for base in cls.mro()[1:]:
-            if isinstance(base, ClassValue) and method in {
-                s.name for s in base.node.body if isinstance(s, ast.FunctionDef)
-            }:
-                return {**arguments(m, base, method, config, usual), **given}
     return given
 
 

@@ -19,6 +19,10 @@ class Profile:
     minimum_capability: str
     checkpoint_config: str
     after_loading: str
+    operator_registration: str
+    """The function that makes an operator of torch out of a function."""
+    layers_by_name: str
+    """The attribute that holds the layers of a model by name while it runs."""
 
 
 def _load(name: str) -> dict[str, Any]:

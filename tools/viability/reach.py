@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tools.engines.adapter import engine as engine_called
 from tools.engines.models import ModelUse, uses
 from tools.source.tree import SourceTree
-from tools.viability.discover import Layer
+from tools.viability.layers import Layer
 
 
 class Reach:

@@ -36,6 +36,14 @@ def refused_row(
             tree,
             again,
         )
+    if run.layer is not None and run.layer.unsuited and refusal.cause == "raise":
+        return unknown(
+            cell,
+            f"refused by every kind of layer that was tried ({text}): another may be needed",
+            run,
+            tree,
+            again,
+        )
     because = _cause(cell, run, refusal, again, others, archs)
     if because is None:
         return unknown(

@@ -6,12 +6,12 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.viability.discover import Layer
 from tools.viability.interpreter.dispatch import call
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.records import Frame, RaiseRecord
 from tools.viability.interpreter.values import UNKNOWN, Bound, Function, Raised, Site, bare
+from tools.viability.layers import Layer
 
 NOWHERE = Module("", "", ast.Module([], []), False)
 """Where the engine's own callers stand, who are not followed."""

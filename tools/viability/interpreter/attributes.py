@@ -70,6 +70,8 @@ def _of_class(m: Machine, cls: ClassValue, name: str, frame: Frame | None, node:
         if isinstance(value, Descriptor) and value.kind in ("class", "static"):
             return Bound(value.function, cls) if value.kind == "class" else value.function
         return found
+    if name == "__module__":
+        return cls.module.name
     if name in ("__name__", "__qualname__"):
         return cls.name
     if name == "apply" and any(base.endswith("autograd.Function") for base in cls.external_bases):
@@ -180,6 +182,8 @@ def _of_instance(m: Machine, v: Instance, name: str, frame: Frame | None, node: 
         hook, _ = class_attribute(m, v.cls, "__getattr__")
         if hook is not NOT_BOUND:
             return _ask(m, v, hook, name, frame, node)
+    if name == "_asdict" and any(path.endswith("NamedTuple") for path in v.cls.external_bases):
+        return Native(name, lambda *_: dict(v.attrs))
     private = name.startswith("_") or name in ("index", "count")
     if v.closed and not private and not v.cls.has_unknown_base and frame is not None and node is not None:
         raise m.refuse(

@@ -36,6 +36,24 @@ def refuses(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Raise) and all(isinstance(s, plain) for s in body[:-1])
 
 
+def turns_down(body: list[ast.stmt]) -> bool:
+    """Whether a branch does nothing but give a reason against: a text returned, or put into a list."""
+    match body:
+        case [ast.Return(value=ast.Constant(value=str()) | ast.JoinedStr())]:
+            return True
+        case [ast.Return(value=ast.Tuple(elts=[ast.Constant(value=False), *_]))]:
+            return True
+        case [
+            ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(attr="append"), args=[ast.Constant(value=str()) | ast.JoinedStr()]
+                )
+            )
+        ]:
+            return True
+    return False
+
+
 def leaves(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], (ast.Raise, ast.Return, ast.Continue, ast.Break))
 
@@ -51,8 +69,8 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
         _undecided(m, node, frame, bare(value), depends, site)
         return
     taken, other = (node.body, node.orelse) if decided else (node.orelse, node.body)
-    if refuses(taken) and Kind.SOFT in depends.kinds:
-        taken, other = other, taken  # a nominal size never refuses
+    if Kind.SOFT in depends.kinds and (refuses(taken) or turns_down(taken)):
+        taken, other = other, taken  # a nominal size never refuses, nor gives a reason to
     elif depends.decisive and (refuses(node.body) or refuses(node.orelse)):
         note_gate(m, site, depends, passed=not refuses(taken))
     condition = Condition(depends, site)
@@ -218,7 +236,7 @@ def _join_writes(m: Machine, sides: list[list[tuple[Any, Any, Any]]], count: int
         if key is CONTENT:
             m.changing(holder)
             refill(holder, value)
-            new = m.born.get(id(holder), (None, -1))[1] >= since
+            new = m.born.get(id(holder), (None, -1, 0))[1] >= since
             if not new and (len(written) < count or any(list(o) != list(value) for _, _, o in written[1:])):
                 m.lose(holder)
             continue

@@ -30,12 +30,15 @@ from tools.viability.interpreter.values import (
     External,
     Function,
     Instance,
+    Kind,
     Native,
+    Open,
     Partial,
     Super,
     Taint,
     Unknown,
     bare,
+    of,
     strip,
     taint,
 )
@@ -67,7 +70,8 @@ def _getattr(
         return UNKNOWN
     absent = len(args) > 2 and has_attribute(m, args[0], name) is False
     if absent and m.facts.option_by_name(m, name, frame, node) is NotImplemented:
-        return args[2]
+        holder = bare(args[0])
+        return taint(args[2], of(Kind.SOFT)) if isinstance(holder, Open) and holder.nominal else args[2]
     return get_attribute(m, args[0], name, frame, node)
 
 

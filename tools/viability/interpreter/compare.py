@@ -104,6 +104,9 @@ def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
     if isinstance(a, CONCRETE) and isinstance(b, CONCRETE):
         if has_unknown(a) or has_unknown(b):
             return _unknown_test(op, _one_fact(a), _one_fact(b))
+        if name in ("==", "!="):
+            same = _same(m, a, b)
+            return UNKNOWN if same is None else same is (name == "==")
         try:
             return bool(function(a, b))
         except TypeError:
@@ -175,12 +178,35 @@ def equal(m: Machine, a: Any, b: Any) -> bool | None:
         if has_method(a, "__eq__"):
             return truth(m, call_method(m, a, "__eq__", [b]))[0]
         if a.closed and isinstance(b, Instance) and a.cls is b.cls:
-            return True if a is b else None
+            return True if a is b else _all_equal(m, a.attrs, b.attrs)
     if isinstance(a, Open) or isinstance(b, Open):
         return True if a is b else None
-    if isinstance(a, External) or isinstance(b, External):
-        return False if a is None or b is None else None
+    for side, other in ((a, b), (b, a)):
+        if isinstance(side, External):
+            plain_thing = other is None or (side.root == "torch" and isinstance(other, SCALARS))
+            return False if plain_thing else None
     return a is b or (not isinstance(a, (Instance, EnumMember, ClassValue, Function)) and a == b)
+
+
+def _all_equal(m: Machine, a: dict[Any, Any], b: dict[Any, Any]) -> bool | None:
+    """Whether two records hold the same, field by field."""
+    sides = [_same(m, bare(a[name]), bare(b[name])) for name in a if name in b]
+    if False in sides:
+        return False
+    return None if None in sides or set(a) != set(b) else True
+
+
+def _same(m: Machine, a: Any, b: Any) -> bool | None:
+    """Equality of two values that may hold records and things that are not known."""
+    if isinstance(a, (Unknown, Union)) or isinstance(b, (Unknown, Union)):
+        return None
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        if type(a) is not type(b) or len(a) != len(b):
+            return False
+        return _all_equal(m, dict(enumerate(a)), dict(enumerate(b)))
+    if isinstance(a, CONCRETE) and isinstance(b, CONCRETE):
+        return None if has_unknown(a) or has_unknown(b) else bool(a == b)
+    return equal(m, a, b)
 
 
 def contains(m: Machine, container: Any, item: Any) -> bool | None:
@@ -205,10 +231,8 @@ def contains(m: Machine, container: Any, item: Any) -> bool | None:
         same: Any
         if has_unknown(candidate) or has_unknown(item):
             same = None
-        elif isinstance(candidate, CONCRETE) and isinstance(item, CONCRETE):
-            same = candidate == item
         else:
-            same = equal(m, plain(candidate), plain(item))
+            same = _same(m, candidate, plain(item))
         if same:
             return True
         unsure = unsure or same is None

@@ -31,6 +31,7 @@ from tools.viability.interpreter.values import (
     Taint,
     Tainted,
     Tensor,
+    Union,
     Unknown,
     bare,
     merge,
@@ -234,10 +235,15 @@ def _comparison(m: Machine, node: ast.Compare, frame: Frame) -> Any:
 
 @expression(ast.IfExp)
 def _conditional(m: Machine, node: ast.IfExp, frame: Frame) -> Any:
-    decided, depends = truth(m, evaluate(m, node.test, frame))
+    test = evaluate(m, node.test, frame)
+    decided, depends = truth(m, test)
     if decided is None:
         sides = merge(_maybe(m, node.body, frame), _maybe(m, node.orelse, frame))
-        return taint(sides, depends | of(Kind.UNKNOWN))
+        if not data_only(test):
+            return taint(sides, depends | of(Kind.UNKNOWN))
+        # Some request takes either side; a flag chosen so is the data's own.
+        flag = isinstance(bare(sides), Union) and all(isinstance(o, bool) for o in bare(sides).options)
+        return taint(Unknown(soft=True) if flag else sides, depends | of(Kind.SOFT))
     return taint(evaluate(m, node.body if decided else node.orelse, frame), Taint(depends.kinds))
 
 

@@ -96,6 +96,8 @@ def is_instance(m: Machine, value: Any, kind: Any) -> bool | None:
             )
         if isinstance(v, EnumMember):
             return leaf in ("Enum", "IntEnum", "StrEnum")
+        if isinstance(v, ClassValue):
+            return None if leaf in ("Callable", "Hashable", "type") or "Meta" in leaf else False
         if isinstance(v, SCALARS):
             return {"Callable": False, "Number": isinstance(v, (int, float))}.get(
                 leaf, None if v is not None else False

@@ -21,6 +21,7 @@ from tools.viability.interpreter.values import (
     Function,
     Instance,
     Native,
+    Open,
     Taint,
     Tensor,
     Union,
@@ -79,6 +80,8 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
         return taint(members[k], both) if members and k in members else v
     if isinstance(v, Tensor):
         return taint(Tensor(dtype=v.dtype), both)
+    if isinstance(v, Open) and "__getitem__" in v.attrs:
+        return taint(call(m, v.attrs["__getitem__"], [key], {}, frame, node), both)
     if isinstance(v, Function):
         return _launcher(m, v, frame, node)
     if isinstance(v, dict):

@@ -25,7 +25,17 @@ from tools.viability.interpreter.records import (
     GateEvent,
     RaiseRecord,
 )
-from tools.viability.interpreter.values import CLEAN, External, Kind, Raised, Site, Taint, Unknown, bare
+from tools.viability.interpreter.values import (
+    CLEAN,
+    External,
+    Kind,
+    Raised,
+    Site,
+    Taint,
+    Unknown,
+    bare,
+    strip,
+)
 
 if TYPE_CHECKING:
     from tools.viability.interpreter.scenario import Scenario
@@ -65,10 +75,12 @@ class Machine:
     """Tests against the option's value that came out true."""
     misfits: list[str] = field(default_factory=list)
     """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
-    born: dict[int, tuple[Any, int]] = field(default_factory=dict)
-    """Containers and the step at which they came into being, by identity."""
+    born: dict[int, tuple[Any, int, int]] = field(default_factory=dict)
+    """Containers, the step at which they came into being and the conditions then, by identity."""
     iterated: dict[int, Any] = field(default_factory=dict)
     """Containers that an iterator has taken from, by identity."""
+    reasons: dict[int, tuple[Any, dict[str | None, Taint]]] = field(default_factory=dict)
+    """Texts that were put into lists, each with the tests that led there, by the list's identity."""
     lost: dict[int, Any] = field(default_factory=dict)
     """Containers whose content is not known any more, by identity."""
     held: dict[int, tuple[Any, Taint]] = field(default_factory=dict)
@@ -173,8 +185,24 @@ class Machine:
 
     def made(self, container: Any) -> Any:
         """Note when a list, set or dict came into being, and return it."""
-        self.born[id(container)] = (container, self.steps)
+        self.born[id(container)] = (container, self.steps, len(self.conditions))
         return container
+
+    def note_reason(self, container: Any, item: Any) -> None:
+        """A text goes into a list: remember which tests, passed since the list is there, led here."""
+        value, why = strip(item)
+        since = self.born.get(id(container), (None, 0, 0))[2]
+        for condition in self.conditions[since:]:
+            why = why | condition.taint.at(condition.site)
+        if isinstance(value, Unknown):
+            value, why = None, why | Taint(frozenset({Kind.UNKNOWN}))
+        self.reasons.setdefault(id(container), (container, {}))[1].setdefault(value, why)
+
+    def reasons_of(self, container: Any) -> list[Taint]:
+        """What put each entry into a list of texts; nothing if it was filled in another way."""
+        noted = self.reasons.get(id(container), (None, {}))[1]
+        found = [noted.get(bare(item) if isinstance(bare(item), str) else None) for item in container]
+        return [why for why in found if why is not None] if None not in found else []
 
     def changing(self, container: Any) -> None:
         """A list, set or dict is about to change: remember it while a branch that may not be taken runs."""

@@ -120,7 +120,8 @@ def _singleton(m: Machine, module: Module, name: str, value: Any) -> Any:
     the code); if it only fills the global on first use, the global is still ``None``; else it was
     set by something not followed: unknown, but not ``None``.
     """
-    writers = module.global_writers.get(name, [])
+    # Assigning to the module's attribute from outside is no start-up.
+    writers = [w for w in module.global_writers.get(name, []) if w.name != "__setattr__"]
     if bare(value) is not None or not writers:
         return value
     for writer in writers:

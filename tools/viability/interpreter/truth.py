@@ -12,6 +12,7 @@ from tools.viability.interpreter.values import (
     EnumMember,
     External,
     Instance,
+    Kind,
     Taint,
     Tensor,
     Union,
@@ -39,6 +40,10 @@ def truth(m: Machine, value: Any) -> tuple[bool | None, Taint]:
     if isinstance(v, Union):
         sides = {truth(m, option)[0] for option in v.options}
         return (sides.pop() if len(sides) == 1 else None), t
+    if isinstance(v, list) and v and m.reasons_of(v):
+        return _any_reason(m.reasons_of(v), t)
+    if isinstance(v, (list, set, dict)) and m.is_lost(v):
+        return None, t
     if isinstance(v, CONCRETE):
         return bool(v), t
     if isinstance(v, External):
@@ -54,6 +59,15 @@ def truth(m: Machine, value: Any) -> tuple[bool | None, Taint]:
     if isinstance(v, EnumMember) and isinstance(bare(v.value), int) and is_int_enum(v.owner):
         return bool(bare(v.value)), t
     return True, t
+
+
+def _any_reason(reasons: list[Taint], t: Taint) -> tuple[bool | None, Taint]:
+    """Whether a list of texts holds one that does not rest on nominal sizes or on what is not known."""
+    sure = [why for why in reasons if not why.kinds & {Kind.SOFT, Kind.UNKNOWN}]
+    if not sure:
+        return None, t
+    # The architecture first: that is what a list of reasons is read for.
+    return True, t | next((why for why in sure if Kind.ARCH in why.kinds), sure[0])
 
 
 def is_int_enum(cls: ClassValue) -> bool:

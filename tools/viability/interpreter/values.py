@@ -188,6 +188,8 @@ class Open:
     supply: Callable[[str], Any] | None = None
     cls: ClassValue | None = None
     """Where known, the class whose methods it has."""
+    nominal: bool = False
+    """It stands in for any model's: what it is said to lack may choose a way, never a refusal."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -1,0 +1,1 @@
+from .gemm import mm_plain, mm_small
