@@ -41,7 +41,7 @@ def traces(engine: Engine, component: str, backend: str) -> list[Trace]:
         )
         for arch in ARCHS
     ]
-    return trace_many(engine.context, cells)
+    return list(trace_many(engine.context, cells))
 
 
 def verdicts(engine: Engine, component: str, backend: str) -> list[Verdict]:
