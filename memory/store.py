@@ -14,7 +14,6 @@ Other versions or another level are another scope: both stand. The view ``v_find
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -27,7 +26,6 @@ from sqlmodel import SQLModel
 from memory.canonical import canonical, finding_id, sha256_of
 from memory.content import content_hashes
 from memory.database import (
-    BUSY_MS,
     Folded,
     StoreError,
     damage,
@@ -128,14 +126,14 @@ class Store:
 
     def replace(self, other: Store) -> None:
         """Take the rows of ``other`` in place of those here, in one step: no reader sees what is between."""
-        until = time.monotonic() + BUSY_MS / 1000
 
-        def wait(_status: int, _remaining: int, _total: int) -> None:
-            if time.monotonic() > until:
+        def said(status: int, _remaining: int, _total: int) -> None:
+            # It would be tried again for ever; the connection itself has waited already.
+            if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise StoreError(f"{self.path} is being written by another process; try again", 4)
 
         with explained(self.path):
-            other._raw.backup(self._raw, progress=wait, sleep=0.05)
+            other._raw.backup(self._raw, progress=said, sleep=0)
 
 
 class Writing:

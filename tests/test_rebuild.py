@@ -409,7 +409,6 @@ def test_nobody_reads_half_of_the_rows(known: Home) -> None:
 
 def test_a_database_that_another_holds_is_said(known: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.database, "BUSY_MS", 100)
-    monkeypatch.setattr(memory.store, "BUSY_MS", 100)
     before = rows(known)
     with closing(sqlite3.connect(known.findings_db, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
