@@ -113,20 +113,22 @@ def test_released_on_every_way_out(home: Home) -> None:
 
 
 def test_a_forked_child_does_not_keep_what_its_parent_let_go(home: Home) -> None:
-    read, write = os.pipe()
-    with holding(["gpu:a"], home, pytest.fail, home.root):
-        pid = os.fork()
-        if pid == 0:
-            os.close(write)
-            os.read(read, 1)
-            os._exit(0)
-    try:
+    forking = HOLDER.replace("sys.stdin.readline()", "child = os.fork()") + (
+        "    if child == 0: sys.stdin.read(); os._exit(0)\n"
+        "print('let go', flush=True)\n"
+        "os.waitpid(child, 0)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import os\n{forking}", str(home.root), "gpu:a"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["held\n", "let go\n"]
         with holding(["gpu:a"], home, pytest.fail, home.root):
-            pass
-    finally:
-        os.close(write)
-        os.close(read)
-        os.waitpid(pid, 0)
+            assert process.poll() is None
 
 
 @pytest.mark.parametrize(
