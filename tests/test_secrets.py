@@ -77,6 +77,8 @@ ORDINARY = [
     'image_token="<image_pad_3>" pad_token: "[PAD128]" eos_token = 151643151',
     "http://127.0.0.1:30000/v1", "http://{user}:{password}@host", "http://localhost:8000@x",
     'if "-----BEGIN PRIVATE KEY-----" in text: raise ValueError("-----END is missing")',
+    '"credentials": "/etc/keys/server1.json"', "--credentials /etc/keys/server1.json",
+    "api_key: https://vault.local/v1/key2",
     "risk-2024-abcdefghij", "hf_quantizer_config", "hf_text_config.rope_scaling", "task-0123456789abcdef",
     "/home/me/.cache/huggingface/hub/models--Qwen--Qwen3/snapshots/" + DIGEST[:40],
 ]  # fmt: skip

@@ -79,8 +79,9 @@ def named(name: str, value: str, *, quoted: bool = True) -> bool:
 
 
 def _is_placeholder(value: str) -> bool:
-    """A word, a name of code, a number, or what stands in an example for a secret."""
-    return bool(_PLAIN.fullmatch(value) or _PLACEHOLDER.search(value))
+    """A word, a name of code, a number, a path, or what stands in an example for a secret."""
+    path = "/" in value and _WORDS.fullmatch(value)
+    return bool(path or _PLAIN.fullmatch(value) or _PLACEHOLDER.search(value))
 
 
 def _is_chancy(value: str) -> bool:
