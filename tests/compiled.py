@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 SUFFIX = {"": 0, "a": 0x100000, "f": 0x200000}
 
 
-def image(target: str, payload: bytes = b"", *, flags: int = 0, kind: int | None = None) -> bytes:
+def image(
+    target: str, payload: bytes = b"", *, flags: int = 0, kind: int | None = None, whole: int | None = None
+) -> bytes:
     """One entry of a fat binary. ``target``: ``sm_120a`` or ``compute_90``."""
     form, _, number = target.partition("_")
     suffix = number[-1] if number[-1] in "af" else ""
@@ -29,7 +31,7 @@ def image(target: str, payload: bytes = b"", *, flags: int = 0, kind: int | None
         0,
         0x11 | SUFFIX[suffix] | flags,
         0,
-        len(payload) * 4 if flags else 0,
+        (whole or len(payload) * 4) if flags else 0,
     )
     return header + padded
 
@@ -106,17 +108,25 @@ def cubin(target: str, kernels: dict[str, Sequence[int]]) -> bytes:
     return elf([*sections, *tail], machine=190, version=8)
 
 
-def launching(operator: str, kernels: Mapping[str, Mapping[str, Sequence[int]]]) -> bytes:
+def launching(
+    operator: str,
+    kernels: Mapping[str, Mapping[str, Sequence[int]]],
+    pack: Callable[[bytes], bytes] | None = None,
+) -> bytes:
     """A host library whose function ``operator`` starts kernels; ``kernels``: name → target → opcodes.
 
     As compilers make it: a function that runs at start-up registers the fat binary, and the name of each
     kernel with the host function that stands for it.
     """
     targets = sorted({target for code in kernels.values() for target in code})
+    codes = {
+        one: cubin(one, {name: code[one] for name, code in kernels.items() if one in code}) + bytes(64)
+        for one in targets
+    }
     unit = fat_binary(
         *(
-            image(one, cubin(one, {name: code[one] for name, code in kernels.items() if one in code}))
-            for one in targets
+            image(one, pack(code), flags=0x2000, whole=len(code)) if pack else image(one, code)
+            for one, code in codes.items()
         )
     )
     rodata = b"\0" + operator.encode() + b"\0" + b"".join(name.encode() + b"\0" for name in kernels)

@@ -8,9 +8,12 @@ import random
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zstandard
 from compiled import cubin, elf, fat_binary, image, launching, library
 from conftest import Wheels
 
@@ -19,11 +22,12 @@ from memory.architecture import parse_architecture
 from memory.home import Home
 from tools.binaries.cubin import kernels, target_of
 from tools.binaries.elf import BinaryError, read_elf
-from tools.binaries.fatbin import device_images
+from tools.binaries.fatbin import device_images, walk
 from tools.binaries.host import host
 from tools.binaries.launched import does_work, launched, operator_listing
 from tools.binaries.library import mapped, read_compiled
 from tools.binaries.listing import listing
+from tools.binaries.packing import unpacked
 from tools.registry import registry
 from tools.source.tree import SourceError, SourceTree, is_compiled
 
@@ -248,6 +252,17 @@ def test_kernels_that_were_written_for_another_architecture_are_told(file: Path,
     assert works(code, file, "sm90", "sm100", "sm120", "sm103") == [False, True, False, False]
 
 
+def test_a_small_kernel_that_traps_less_is_not_taken_for_the_better_one(file: Path) -> None:
+    code = {"new": {"sm_90a": [TRAP, EXIT], "sm_100a": [*WORK, *[TRAP] * 4]}}
+    assert works(code, file, "sm90", "sm100") == [False, True]
+
+
+@pytest.mark.parametrize(("traps", "answer"), [(2, True), (3, None), (8, None), (9, False)])
+def test_a_few_traps_more_prove_nothing(file: Path, traps: int, answer: bool | None) -> None:
+    code = {"main": {"sm_80": PRINTS, "sm_90a": WORK, "sm_120a": [*WORK, *[TRAP] * traps]}}
+    assert works(code, file, "sm90", "sm120") == [True, answer]
+
+
 def test_one_kernel_of_several_that_works_is_enough(file: Path) -> None:
     code = {"old": {"sm_90a": WORK, "sm_120a": PRINTS}, "new": {"sm_90a": PRINTS, "sm_120a": WORK}}
     assert works(code, file, "sm90", "sm120") == [True, True]
@@ -280,12 +295,36 @@ def test_an_operator_is_cited_by_the_kernels_behind_it(file: Path) -> None:
         tree.lines("kernels.so::other")
 
 
-def test_compressed_kernels_are_not_told(file: Path) -> None:
-    data = bytearray(launching("mix", {"main": {"sm_90a": WORK}}))
-    at = data.index(struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(data))[:8]) + 16
-    data[at + 40 : at + 48] = struct.pack("<Q", 0x108011)
-    file.write_bytes(data)
-    assert launched(file, "mix") is None
+def lz4(data: bytes) -> bytes:
+    """The block that holds ``data`` as literals, but for a run of zeros at its end."""
+    body = data.rstrip(b"\0")
+    run = len(data) - len(body) - 1
+    more = [255] * ((len(body) + 1 - 15) // 255) + [(len(body) + 1 - 15) % 255]
+    again = [255] * ((run - 4 - 15) // 255) + [(run - 4 - 15) % 255]
+    return bytes([0xFF, *more]) + body + b"\0\1\0" + bytes(again)
+
+
+@pytest.mark.parametrize(
+    ("pack", "flags"), [(lz4, 0x2000), (zstandard.ZstdCompressor().compress, 0x8000)], ids=["lz4", "zstd"]
+)
+def test_compressed_images_are_unpacked_for_their_kernels(pack: Callable[[bytes], bytes], flags: int) -> None:
+    whole = cubin("sm_90a", {"main": [STORE, EXIT]}) + bytes(64)
+    data = fat_binary(image("sm_90a", pack(whole), flags=flags, whole=len(whole)))
+    (found,) = walk(data, 0, len(data))
+    assert unpacked(data, found) == whole
+    for cut in (1, 9, 40):
+        broken = fat_binary(image("sm_90a", pack(whole)[cut:], flags=flags, whole=len(whole)))
+        with contextlib.suppress(BinaryError):
+            assert unpacked(broken, next(walk(broken, 0, len(broken)))) != whole
+    with pytest.raises(BinaryError, match="at most"):
+        unpacked(data, replace(found, whole=1 << 40))
+
+
+def test_kernels_in_compressed_images_are_told(file: Path) -> None:
+    file.write_bytes(launching("mix", {"main": {"sm_90a": WORK, "sm_120a": PRINTS}}, pack=lz4))
+    found = launched(file, "mix")
+    assert found is not None
+    assert does_work(found, parse_architecture("sm120")) is False
 
 
 def test_a_library_is_cited_by_the_lines_of_its_listing(tmp_path: Path) -> None:

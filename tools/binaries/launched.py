@@ -19,15 +19,20 @@ from tools.binaries.elf import BinaryError, Elf, Section, read_elf
 from tools.binaries.fatbin import Image, Kind, Packing, device_images
 from tools.binaries.host import Host, host
 from tools.binaries.library import mapped
+from tools.binaries.packing import unpacked
 
 REGISTER = "__cudaRegisterFunction"
 WRAPPERS = ".nvFatBinSegment"
 RELATIVE = (8, 1027)
 """Kinds of relocation that fill in an address of the library itself (x86-64, AArch64)."""
 LONGEST_NAME = 16_384
+MOST_CODE = 1 << 30
+"""Bytes of device code, unpacked, that are looked through for one operator."""
 
 LARGER = 8
 """How many times larger code that does the work is than code that only prints an error."""
+FEW, MANY = 2, 8
+"""Traps beyond twice those of the best code: up to so many are usual, more than so many are hollow."""
 LITTLE = 4
 """How many times smaller kernels are that only help."""
 
@@ -44,8 +49,8 @@ class Registered:
 def launched(path: Path, operator: str) -> dict[str, Code] | None:
     """The kernels that the operator's host function may start, with their code for each target.
 
-    None where the function was not found, leads to too much, or its device code cannot be read (it is
-    compressed). Raises :class:`BinaryError`.
+    None where the function was not found, leads to too much, or has code that is not machine code. Raises
+    :class:`BinaryError`.
     """
     with mapped(path) as data:
         elf = read_elf(data)
@@ -59,17 +64,21 @@ def launched(path: Path, operator: str) -> dict[str, Code] | None:
         wanted = {one for at, one in _registered(library).items() if at in reached}
         found: dict[str, dict[str, Kernel]] = {one.name: {} for one in wanted}
         units = {one.container for one in wanted}
-        for image in device_images(elf):
-            if image.container in units and not _read(elf, image, found):
-                return None
+        there = [image for image in device_images(elf) if image.container in units]
+        if sum(image.whole for image in there) > MOST_CODE:
+            return None
+        if not all(_read(elf, image, found) for image in there):
+            return None
         return dict(found) if found and all(found.values()) else None
 
 
 def _read(elf: Elf, image: Image, found: dict[str, dict[str, Kernel]]) -> bool:
     """Add the code of an image; False where it cannot be read."""
-    if image.kind is not Kind.SASS or image.packing is not Packing.NONE:
+    if image.kind is not Kind.SASS:
         return False
-    for kernel in kernels(read_elf(elf.data, image.offset, image.size)):
+    packed = image.packing is not Packing.NONE
+    code = read_elf(unpacked(elf.data, image)) if packed else read_elf(elf.data, image.offset, image.size)
+    for kernel in kernels(code):
         if kernel.name in found:
             found[kernel.name][image.target] = kernel
     return True
@@ -83,8 +92,10 @@ def does_work(code: Mapping[str, Code], arch: Architecture) -> bool | None:
     """
     main = _main(code)
     picked = [(one, _picked(one, arch)) for one in main]
-    if any(target is not None and not hollow(one, target) for one, target in picked):
+    if any(target is not None and _sound(one, target) for one, target in picked):
         return True
+    if any(target is not None and not hollow(one, target) for one, target in picked):
+        return None
     rest = [_best(one).size for one in code.values() if one not in main]
     written_for_others = any(hollow(one, target) for one in main for target in one)
     little = max(rest, default=0) * LITTLE < max(_best(one).size for one in main)
@@ -99,12 +110,19 @@ def _main(code: Mapping[str, Code]) -> list[Code]:
 def hollow(code: Code, target: str) -> bool:
     """Whether the code for a target only returns, or stops where the best code for another goes on."""
     mine, best = code[target], _best(code)
-    return mine.stub or mine.size * LARGER < best.size or mine.traps > 2 * best.traps + 2
+    return mine.stub or mine.size * LARGER < best.size or mine.traps > 2 * best.traps + MANY
+
+
+def _sound(code: Code, target: str) -> bool:
+    """The opposite, with room for doubt between: it stops hardly more often than the best code does."""
+    return not hollow(code, target) and code[target].traps <= 2 * _best(code).traps + FEW
 
 
 def _best(code: Code) -> Kernel:
-    """The code that traps least; of equals the largest."""
-    return min(code.values(), key=lambda kernel: (kernel.stub, kernel.traps, -kernel.size))
+    """Of what is not much smaller than the largest code, that which traps least; of equals the largest."""
+    largest = max(kernel.size for kernel in code.values())
+    whole = [kernel for kernel in code.values() if kernel.size * LARGER >= largest]
+    return min(whole, key=lambda kernel: (kernel.stub, kernel.traps, -kernel.size))
 
 
 def _picked(code: Code, arch: Architecture) -> str | None:
