@@ -82,8 +82,8 @@ def unless_warned(text: str) -> None:
     assert "warning" not in text, text
 
 
-def hear(reading: int, seconds: float | None = None) -> list[Any]:
-    """What a child says: until it ends, or for ``seconds``."""
+def hear(reading: int, seconds: float | None = None, lines: int | None = None) -> list[Any]:
+    """What a child says: until it ends, or for ``seconds``, or until it has said so many lines."""
     until = None if seconds is None else time.monotonic() + seconds
     data = b""
     while until is None or select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
@@ -91,6 +91,8 @@ def hear(reading: int, seconds: float | None = None) -> list[Any]:
         if not more:
             break
         data += more
+        if lines is not None and data.count(b"\n") >= lines:
+            break
     return [json.loads(line) for line in data.splitlines()]
 
 
@@ -143,7 +145,9 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, int]:
         again = chance.random() < 0.3
         child, reading = fork(lambda say, again=again: write_on(home, path, say, again))
         select.select([reading], [], [], 10)
-        said = hear(reading, 0.0 if chance.random() < 0.2 else chance.random() / 20)
+        # However busy the machine is, some get far and some hardly begin; then anywhere within what they do.
+        said = hear(reading, 5.0, lines=chance.randrange(1, 6))
+        select.select([], [], [], chance.choice([0.0, chance.random() / 50]))
         os.kill(child, signal.SIGKILL)
         said += hear(reading)
         os.close(reading)
