@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from viability_fixtures.support import METHOD, Engine
+from viability_fixtures.support import METHOD, Engine, before_elm
 
 from memory.vocabulary import Because, Verdict
 from tools.viability.trace import Trace, trace_many
@@ -362,3 +362,18 @@ def test_what_is_fetched_for_one_generation_alone_is_taken_to_be_there(engine: E
     engine.edit("minilib/jit.py", "supported_major_versions=[10]", "supported_major_versions=[10, 12]")
     for arch in ("sm100", "sm120"):
         assert engine.trace("cedar", arch).row.verdict is Verdict.UNKNOWN
+
+
+def test_a_name_that_nothing_binds_is_no_pass(engine: Engine) -> None:
+    """It is bound on some devices only; whether this way comes by there is not known."""
+    engine.edit(
+        METHOD,
+        "\n\nclass SmallConfig:",
+        "\n\nif get_device_capability()[0] == 10:\n    from minilib import mm_plain as fast\n"
+        "\n\nclass SmallConfig:",
+    )
+    before_elm(engine, "if otherlib.ready():\n    return fast(x, layer.weight)")
+    trace = engine.trace("elm", "sm120")
+    assert trace.row.verdict is Verdict.UNKNOWN
+    assert any("fast" in note for note in trace.notes)
+    assert engine.trace("elm", "sm100").row.verdict is Verdict.NO_STATIC_OBSTACLE

@@ -9,6 +9,7 @@ from tools.source.tree import SourceTree
 from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
 from tools.viability.compiled import CompiledCode
 from tools.viability.evidence import evidence_at, first_gate
+from tools.viability.interpreter.records import RaiseRecord
 from tools.viability.interpreter.values import Kind
 from tools.viability.runs import Run
 
@@ -88,6 +89,13 @@ def passed_row(
             hops,
             ["no kernel call was reached: the way was not followed to its end", *notes],
         )
+    doubt = next((record for record in m.avoided if _is_serious(record)), None)
+    if doubt is not None:
+        why = (
+            f"may be refused at {doubt.site.file}:{doubt.site.line} ({doubt.exception}: {doubt.message}); "
+            "what decides is not known"
+        )
+        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
     for where in m.remote[:1]:
         # What is fetched for one generation alone, past gates that know it, is made for that generation.
         notes.append(
@@ -95,6 +103,12 @@ def passed_row(
             "before it, so they are taken to be there"
         )
     return Judgement(Row(**common, verdict=Verdict.NO_STATIC_OBSTACLE), hops, notes)
+
+
+def _is_serious(record: RaiseRecord) -> bool:
+    """A name that nothing has bound here, used on the way that the option's value chose."""
+    chosen = any(Kind.OPTION in condition.taint.kinds for condition in record.conditions)
+    return chosen and record.exception == NameError.__name__
 
 
 def _shared(cell: Cell, run: Run, again: RunCell, others: list[str]) -> set[str]:

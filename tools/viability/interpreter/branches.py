@@ -144,6 +144,8 @@ def fork(
     m.choices.append(choice)
     _join_writes(m, writes, len(bodies), since)
     frame.locals = start
+    if raised is not None and raised.record is not None and (ends or len(frame.pending) > exits):
+        m.avoided.append(raised.record)
     if not ends:
         if len(frame.pending) > exits:
             raise Leave("return", pop_pending(frame, exits))

@@ -64,6 +64,8 @@ class Machine:
     undo: list[list[tuple[Any, Any, Any]]] = field(default_factory=list)
     raises: list[RaiseRecord] = field(default_factory=list)
     conditional: list[tuple[RaiseRecord, Unknown]] = field(default_factory=list)
+    avoided: list[RaiseRecord] = field(default_factory=list)
+    """Raises on one side of a test that is not decided, where another side goes on."""
     gates: list[GateEvent] = field(default_factory=list)
     crossings: list[Crossing] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
