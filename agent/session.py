@@ -30,7 +30,7 @@ from transcripts.chain import LogError
 from transcripts.events import Concluded, Opened, Resumed
 from transcripts.log import Log, read
 from transcripts.reader import transcript_path
-from transcripts.secrets import JSON, redacted
+from transcripts.redaction.secrets import JSON, redacted
 
 PROGRAM = f"assay-agent {__version__}"
 FATAL = (LogError, ArtifactError)

@@ -20,9 +20,9 @@ from stress import ended, fork
 from memory.home import Home
 from memory.store import Store
 from tools.output import cap
-from transcripts.pending import NAME
-from transcripts.place import Place
-from transcripts.redact import redact
+from transcripts.redaction.pending import NAME
+from transcripts.redaction.place import Place
+from transcripts.redaction.redact import redact
 
 STEPS = {"write", "flush", "fsync", "close", "utime", "replace", "rename", "unlink", "execute", "backup"}
 

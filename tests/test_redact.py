@@ -35,10 +35,10 @@ from transcripts.check import check
 from transcripts.events import Body, Called, Found, Noted, Opened, Returned, Said
 from transcripts.log import Log, LogError, read, verify
 from transcripts.messages import message_id
-from transcripts.pending import NAME
-from transcripts.place import Place
-from transcripts.redact import Redacted, redact
-from transcripts.survey import DamagedError, dicts_in
+from transcripts.redaction.pending import NAME
+from transcripts.redaction.place import Place
+from transcripts.redaction.redact import Redacted, redact
+from transcripts.redaction.survey import DamagedError, dicts_in
 
 ROOT = Path(__file__).parent.parent
 KEY = "s" + "k-" + "abcdefghijklmnopqrstuvwxyz123456"
@@ -555,7 +555,7 @@ import resource, signal, sys
 from pathlib import Path
 from memory.home import Home
 from tools.output import cap
-from transcripts.redact import redact
+from transcripts.redaction.redact import redact
 home = Home(Path(sys.argv[1]))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
@@ -578,7 +578,7 @@ def test_a_disk_that_is_full_leaves_the_old_log(home: Home, site: list[Path]) ->
 READ_ONLY = """
 import os, sys, unicodedata
 from pathlib import Path
-import agent.cli.redact, agent.cli.transcripts, transcripts.redact, tools.output
+import agent.cli.redact, agent.cli.transcripts, transcripts.redaction.redact, tools.output
 from agent.cli.main import run
 if os.getuid() == 0:
     os.setuid(65534)  # for root every folder can be written

@@ -19,7 +19,7 @@ from tools.engines import adapter
 from transcripts.events import Called, Noted, Opened, Returned
 from transcripts.log import Log, LogError, read, verify
 from transcripts.messages import Messages, message_id
-from transcripts.secrets import Redactor, environment_secrets, redacted, shows
+from transcripts.redaction.secrets import Redactor, environment_secrets, redacted, shows
 
 OPENED = Opened(investigation="i", program="p", driver="d", question="q", seed=0)
 # In parts, so that nothing that looks for keys finds one here.

@@ -2,7 +2,7 @@
 
 An event is on disk when :meth:`Log.append` returns. A log has one writer: the lock is the kernel's and
 goes with the process. What is written is never changed, except that a torn last line is cut off; secrets are
-replaced before anything is written (:mod:`transcripts.secrets`).
+replaced before anything is written (:mod:`transcripts.redaction.secrets`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from transcripts.reader import (
     torn_bytes,
     transcript_path,
 )
-from transcripts.secrets import JSON, redacted
+from transcripts.redaction.secrets import JSON, redacted
 
 __all__ = [
     "Log",

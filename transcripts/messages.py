@@ -12,7 +12,7 @@ from typing import Any
 
 from memory.canonical import canonical, sha256_of
 from transcripts.events import Said
-from transcripts.secrets import JSON, redacted
+from transcripts.redaction.secrets import JSON, redacted
 
 INLINE_LIMIT = 32_000
 """Characters of a message's JSON that stand in the log; a longer one is an artifact."""

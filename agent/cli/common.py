@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.layout import Line
     from memory.architecture import Architecture
     from tools.environment.model import Environment
-    from transcripts.secrets import Redactor
+    from transcripts.redaction.secrets import Redactor
 
 _SETTING = re.compile(r"([A-Za-z]\w*\.)?[A-Za-z_]\w*")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -60,7 +60,7 @@ def progress(text: str) -> None:
 
 def redactor() -> Redactor:
     """What makes things fit for a log: it knows the keys in this program's environment too."""
-    from transcripts.secrets import Redactor, environment_secrets
+    from transcripts.redaction.secrets import Redactor, environment_secrets
 
     return Redactor(environment_secrets(os.environ))
 

@@ -13,8 +13,8 @@ from agent.cli.common import CommandError, emit, json_option, progress, the_home
 from agent.text import safe
 
 if TYPE_CHECKING:
-    from transcripts.redact import Redacted
-    from transcripts.survey import Surveyed
+    from transcripts.redaction.redact import Redacted
+    from transcripts.redaction.survey import Surveyed
 
 
 @click.command()
@@ -52,8 +52,8 @@ def redact(
     """
     from agent.cli.transcripts import begins, files, find_transcript
     from tools.output import cap
-    from transcripts.redact import redact as take_out
-    from transcripts.secrets import LEAST, environment_secrets
+    from transcripts.redaction.redact import redact as take_out
+    from transcripts.redaction.secrets import LEAST, environment_secrets
 
     home = the_home()
     if everything:

@@ -18,7 +18,7 @@ from tools.environment.model import Environment
 from tools.environment.store import open_for
 from tools.findings.events import check_events
 from tools.source.tree import SourceError, SourceTree
-from transcripts.secrets import redacted, shows
+from transcripts.redaction.secrets import redacted, shows
 
 CLAIM_LIMIT = 256_000
 """Bytes of a claim as JSON: hundreds of pieces of evidence."""

@@ -25,7 +25,7 @@ from tools.environment.model import Environment
 from tools.environment.store import open_environment
 from transcripts.chain import LogError
 from transcripts.reader import records
-from transcripts.secrets import redacted
+from transcripts.redaction.secrets import redacted
 
 _QUIET = {Effect.READS.value, Effect.WRITES_ENVIRONMENT.value}
 """Effects of tools that run nothing of what is investigated."""

@@ -16,7 +16,7 @@ from memory.home import Home
 from memory.store import Store
 from transcripts.catch_up import rebuild
 from transcripts.chain import LogError, LogWriteError
-from transcripts.secrets import spellings
+from transcripts.redaction.secrets import spellings
 from transcripts.standing import logs as logs_in
 
 

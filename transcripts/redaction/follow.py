@@ -13,8 +13,8 @@ from typing import Any
 
 from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical, sha256_of
-from transcripts.credentials import MARKER
-from transcripts.secrets import JSON, Redactor, true_again
+from transcripts.redaction.credentials import MARKER
+from transcripts.redaction.secrets import JSON, Redactor, true_again
 
 Cut = Callable[[str], tuple[str, bytes | None]]
 """What a log shows of a result's JSON, and the bytes of the whole where that is not all."""

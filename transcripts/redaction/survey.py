@@ -10,10 +10,10 @@ from typing import Any
 from memory.artifacts import Artifacts
 from memory.canonical import canonical
 from transcripts.chain import LogError
-from transcripts.follow import document_of, names_in
 from transcripts.log import verify
 from transcripts.reader import read_raw, records, torn_bytes
-from transcripts.secrets import JSON, Redactor, derived_id
+from transcripts.redaction.follow import document_of, names_in
+from transcripts.redaction.secrets import JSON, Redactor, derived_id
 
 
 class DamagedError(LogError):

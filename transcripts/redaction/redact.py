@@ -1,7 +1,8 @@
 """Taking out of logs what should not have been written: they are written anew, and what rests on it follows.
 
 A log is replaced whole, under its writer's lock: whoever is killed leaves the old one or the new one, and
-doing it again finishes it (:mod:`transcripts.pending`). Numbers and times of events stay; hashes do not.
+doing it again finishes it (:mod:`transcripts.redaction.pending`). Numbers and times of events stay; hashes
+do not.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from memory.artifacts import Artifacts, sync_folder
 from memory.home import Home
 from transcripts.chain import LogError, LogWriteError, encode
 from transcripts.events import GENESIS
-from transcripts.follow import Cut, Following, NotYetError, names_in
 from transcripts.log import lock, verify
-from transcripts.pending import Pending
-from transcripts.place import Place
 from transcripts.reader import records
-from transcripts.secrets import Redactor
-from transcripts.survey import Surveyed, Surveyor, require_sound
+from transcripts.redaction.follow import Cut, Following, NotYetError, names_in
+from transcripts.redaction.pending import Pending
+from transcripts.redaction.place import Place
+from transcripts.redaction.secrets import Redactor
+from transcripts.redaction.survey import Surveyed, Surveyor, require_sound
 
 _PART = ".redacting"
 _TELLING = re.compile(r"(?s)(?=.*?\d)(?=.*?[A-Za-z]).{8,}")

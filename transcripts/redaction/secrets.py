@@ -1,7 +1,7 @@
 """No secret reaches a log: what looks like one, in JSON values, is replaced by ``[redacted:KIND]``.
 
-:func:`redacted` knows the formats of :mod:`transcripts.credentials`; a :class:`Redactor` also knows exact
-strings, e.g. the keys in the program's own environment. Redacting twice changes nothing more.
+:func:`redacted` knows the formats of :mod:`transcripts.redaction.credentials`; a :class:`Redactor` also knows
+exact strings, e.g. the keys in the program's own environment. Redacting twice changes nothing more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from memory.canonical import finding_id
 from memory.clock import hypothesis_id
-from transcripts.credentials import MARKER, RULES, SECRET_NAME, SECRET_OPTION, SHORTEST, Rule, named
+from transcripts.redaction.credentials import MARKER, RULES, SECRET_NAME, SECRET_OPTION, SHORTEST, Rule, named
 
 JSON: TypeAlias = Any
 """What JSON holds: dicts with text as keys, lists, text, numbers, true, false, null."""
