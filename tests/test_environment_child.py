@@ -188,7 +188,7 @@ def test_what_a_child_has_abandoned_is_ended_too(tmp_path: Path, then: str) -> N
         environment=ENVIRONMENT,
         folder=tmp_path,
         output=tmp_path / "out",
-        seconds=1.5 if "sleep" in then else 60,
+        seconds=4 if "sleep" in then else 60,
         grace=0.2,
     )
     assert (tmp_path / "out").read_text() == "up\n"
