@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from viability_fixtures.support import Context, Engine
 
+from agent.cli.cells import options_of
 from memory.home import Home
 from memory.vocabulary import Because, Verdict
+from tools.environment.store import open_environment
 from tools.viability.trace import Trace, TraceInput, trace_many
 
 SECOND = Path(__file__).parent / "viability_fixtures" / "second"
@@ -97,3 +99,10 @@ def test_a_backend_for_another_kind_of_layer_is_judged_there(engine: Engine) -> 
 def test_a_backend_that_no_kind_of_layer_takes_is_unknown(engine: Engine) -> None:
     engine.edit(SPIN, "if deep != cls.is_deep():", "if cls.is_deep():")
     assert verdicts(engine, "spin", "DEEP") == [UNKNOWN, UNKNOWN, UNKNOWN]
+
+
+def test_one_option_for_all_linear_layers_is_meant_by_each_format(engine: Engine) -> None:
+    environment = open_environment(engine.context.home, str(engine.root))
+    option = options_of(environment, "vllm", ("fp4_gemm",), None)[0]
+    assert (option.component, option.flag) == ("fp4_gemm", "--linear-backend")
+    assert {value.value for value in option.values} == {"oak", "pine"}

@@ -15,6 +15,7 @@ from memory.home import Home
 from tools.engines.options import Option, discover_options, is_backend_option
 from tools.environment.model import Environment
 from tools.registry import registry
+from tools.viability.profile import covering
 from tools.viability.trace import TraceInput, trace_key, trace_many
 
 
@@ -33,11 +34,14 @@ def options_of(
         known = by_name.get(option.component)
         if known is None or len(option.values) > len(known.values):
             by_name[option.component] = option
-    for component in components:
-        if component not in by_name:
+    chosen: list[Option] = []
+    for component in dict.fromkeys(components):
+        meant = by_name.get(component) or by_name.get(covering(component) or "")
+        if meant is None:
             there = ", ".join(sorted(name for name, option in by_name.items() if is_backend_option(option)))
             raise CommandError(f"{engine} has no component {component!r} here; it has {there}")
-    return [by_name[component] for component in dict.fromkeys(components)]
+        chosen.append(meant.model_copy(update={"component": component}))
+    return chosen
 
 
 def read(home: Home, environment: Environment, question: Question) -> tuple[list[str], list[str]]:

@@ -24,7 +24,7 @@ from tools.viability.judge import judge
 from tools.viability.kinds import kind_of
 from tools.viability.layers import Layer
 from tools.viability.life import run_layer
-from tools.viability.profile import libraries, profile, scenarios
+from tools.viability.profile import covering, libraries, profile, scenarios
 from tools.viability.reach import Reach
 from tools.viability.runs import Run
 from tools.viability.settle import run_options
@@ -68,7 +68,7 @@ class Analysis:
 
     def option(self, component: str) -> Option | None:
         """The option of a component; where there is none of its own, the one that covers it."""
-        for name in (component, scenarios()["general"].get(component)):
+        for name in (component, covering(component)):
             for option in self.options:
                 if option.component == name:
                     return option

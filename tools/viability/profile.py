@@ -58,3 +58,9 @@ def libraries() -> dict[str, Any]:
 @cache
 def scenarios() -> dict[str, Any]:
     return _load("scenarios")
+
+
+def covering(component: str) -> str | None:
+    """The component of the one option that engines may have instead of an option per format."""
+    name = scenarios()["general"].get(component)
+    return str(name) if name is not None else None

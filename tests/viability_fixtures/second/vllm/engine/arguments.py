@@ -9,6 +9,7 @@ from vllm.layers.spin import Spin
 class EngineArgs:
     weave_backend: Literal["amber", "birch", "cedar", "dune"] = "amber"
     spin_backend: Literal["FLAT", "DEEP", "THIN"] | None = None
+    linear_backend: Literal["oak", "pine"] = "oak"
     weave_depth: int = 2
     place_count: int = 1
     place_rows: int = 1
@@ -23,6 +24,7 @@ class EngineArgs:
         parser.add_argument("--weave-backend", choices=["amber", "birch", "cedar", "dune"], default="amber")
         parser.add_argument("--spin-backend", choices=["FLAT", "DEEP", "THIN"], default=None)
         parser.add_argument("--quantization", choices=["small", "modelopt_fp4"], default=None)
+        parser.add_argument("--linear-backend", choices=["oak", "pine"], default="oak")
         parser.add_argument("--weave-depth", type=int, default=2)
         parser.add_argument("--place-count", type=int, default=1)
 
