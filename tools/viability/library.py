@@ -35,6 +35,7 @@ from tools.viability.interpreter.values import (
     Partial,
     Taint,
     Tainted,
+    Tensor,
     Unknown,
     bare,
     of,
@@ -111,6 +112,8 @@ class Library:
                 return make_tensor(args, kwargs)
             if last == "Parameter" and args:
                 return args[0]
+            if path.startswith("torch.ops.") and not any(_is_tensor(v) for v in [*args, *kwargs.values()]):
+                return Unknown(fact=f"{path}()")  # a question that compiled code answers, no data
             if path.startswith(("torch.nn.functional.", "torch.ops.")) or (
                 "." not in leaf and last not in NOT_TENSORS and last.islower()
             ):
@@ -131,6 +134,11 @@ class Library:
         ):
             return _apply(getattr(re, leaf), args)
         return Unknown(fact=f"{path}()")
+
+
+def _is_tensor(value: Any) -> bool:
+    v = bare(value)
+    return isinstance(v, Tensor) or (isinstance(v, Unknown) and v.runtime)
 
 
 def _apply(function: Callable[..., Any], args: list[Any]) -> Any:
