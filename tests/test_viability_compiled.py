@@ -100,6 +100,7 @@ NESTED = [ASK, "    if otherlib.more():", f"        y = {CALL}", "    else:"]
         (["try:", f"    return {CALL}", "except ImportError:", "    return mm_small(x, layer.weight)"], True),
         ([ASK, f"    y = {CALL}", "else:", f"    y = {UP}", "return y"], True),
         ([ASK, f"    y = {CALL}", "else:", "    y = x", "return y"], False),
+        (["if x.numel() == 1:", f"    y = {CALL}", "else:", "    y = x", "return y"], False),
         ([ASK, "    y = x", f"y = {CALL}", "return y"], True),
         ([*NESTED, f"        y = {UP}", "else:", f"    y = {UP}", "return y"], True),
         ([*NESTED, "        y = x", "else:", f"    y = {UP}", "return y"], False),

@@ -109,7 +109,8 @@ def fork(
     ``usual`` says of each of two sides whether some request leads there, whatever else is not known.
     """
     start = frame.locals
-    soft, hard = Condition(of(Kind.SOFT) | depends, site), Condition(of(Kind.UNKNOWN) | depends, site)
+    soft = Condition(of(Kind.SOFT) | depends, site, open=True)
+    hard = Condition(of(Kind.UNKNOWN) | depends, site, open=True)
     ends: list[dict[str, Any]] = []
     writes: list[list[tuple[Any, Any, Any]]] = []
     raised: Raised | None = None

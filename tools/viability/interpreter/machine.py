@@ -131,12 +131,12 @@ class Machine:
 
     @property
     def uncertain(self) -> bool:
-        return self.doubts > 0
+        return any(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
 
     @property
     def doubts(self) -> int:
         """How many tests on the path have an outcome that is not known."""
-        return sum(Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
+        return sum(c.open or Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
 
     @contextmanager
     def way(self, choice: Choice) -> Iterator[None]:

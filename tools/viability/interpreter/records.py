@@ -17,6 +17,8 @@ class Condition:
     site: Site
     direct: bool = True
     """False for what was concluded from an earlier exit."""
+    open: bool = False
+    """The other side is followed too: which is taken is not known, or each request decides."""
 
 
 @dataclass(slots=True)
