@@ -91,24 +91,6 @@ def test_a_reason_that_is_not_known_never_blocks(engine: Engine) -> None:
     assert BLOCKED not in verdicts(engine, "spin", "FLAT")
 
 
-def test_what_compiled_code_answers_is_not_taken_for_data(engine: Engine) -> None:
-    engine.edit(
-        ORACLE,
-        "        return current_platform.is_family(10)\n",
-        "        import torch\n\n"
-        "        return torch.ops.small.supports(current_platform.capability().major)\n",
-    )
-    engine.edit(
-        ORACLE,
-        "class Cedar(Expert):",
-        "def refuse():\n    if current_platform.is_family(9):\n        raise ValueError('no')\n\n\n"
-        "class Cedar(Expert):",
-    )
-    engine.edit(ORACLE, "        if supported:\n", "        if supported:\n            refuse()\n")
-    assert verdicts(engine, "weave", "birch") == [UNKNOWN, UNKNOWN, UNKNOWN]
-    assert verdicts(engine, "weave", "amber") == [BLOCKED, PASSES, PASSES]
-
-
 def test_a_backend_for_another_kind_of_layer_is_judged_there(engine: Engine) -> None:
     assert verdicts(engine, "spin", "DEEP") == [BLOCKED, PASSES, BLOCKED]
     assert verdicts(engine, "spin", "THIN") == [BLOCKED, BLOCKED, PASSES]
