@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,12 @@ class Running:
     say: Callable[[str], None]
     transcript: str
     board: Board
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of others that may be read: what the person gave, which no driver can add to."""
+        given = self.board.opened.options.get("environment") if self.board.opened else None
+        return (Path(str(given)),) if given and os.sep in str(given) else ()
 
     def progress(self, text: str) -> None:
         self.say(text)

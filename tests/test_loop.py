@@ -361,6 +361,21 @@ def test_what_was_not_granted_does_not_run(home: Home) -> None:
     assert ran == []
 
 
+def test_a_driver_reads_no_folder_that_the_person_did_not_give(
+    home: Home, engine: Path, tmp_path: Path
+) -> None:
+    other = write_engine(tmp_path / "other")
+    inputs = [{"environment": str(folder), "engine": "sglang"} for folder in (engine, other)]
+    steps = [
+        lambda b: Decision(calls=[Call("list_backends", one) for one in inputs]),
+        lambda b: Decision(conclude=END),
+    ]
+    investigate(home, engine, driver=Scripted(*steps))
+    first, second = bodies(home, Returned)
+    assert (first.status, second.status) == ("ok", "error")
+    assert "is not one of the folders that may be read" in (second.error or "")
+
+
 def test_wrong_input_is_a_result_that_names_the_field(home: Home, engine: Path) -> None:
     steps = [
         lambda b: Decision(calls=[Call("find_model", {"environment": "x"})]),
