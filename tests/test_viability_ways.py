@@ -377,3 +377,40 @@ def test_a_name_that_nothing_binds_is_no_pass(engine: Engine) -> None:
     assert trace.row.verdict is Verdict.UNKNOWN
     assert any("fast" in note for note in trace.notes)
     assert engine.trace("elm", "sm100").row.verdict is Verdict.NO_STATIC_OBSTACLE
+
+
+OWN = """\
+from tvm_ffi.cpp import load_inline
+
+PARTS = {}
+
+
+def register_part(name):
+    def decorator(function):
+        PARTS[name] = function
+        return function
+
+    return decorator
+
+
+@register_part("tiles")
+def tiles():
+    return ["tiles.h"]
+
+
+def build(*parts):
+    for part in parts:
+        if part not in PARTS:
+            raise ValueError(f"{part} is not registered")
+    return load_inline("fast", cuda_sources=["fast.cu"])
+"""
+
+
+def test_kernels_that_the_engine_compiles_itself_are_kernels(engine: Engine) -> None:
+    engine.add("sglang/srt/own.py", OWN)
+    before_elm(engine, "from sglang.srt.own import build\nreturn build('tiles').fast(x, layer.weight)")
+    trace = engine.trace("elm", "sm120")
+    assert trace.row.verdict is Verdict.NO_STATIC_OBSTACLE
+    assert trace.row.evidence[0].line == engine.line(METHOD, "build('tiles').fast(")
+    engine.edit("sglang/srt/own.py", 'part("tiles")', 'part("rows")')
+    assert engine.trace("elm", "sm120").row.verdict is not Verdict.NO_STATIC_OBSTACLE

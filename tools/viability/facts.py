@@ -128,6 +128,7 @@ class Facts:
         """Packages outside the sources that the run met."""
         self.compute = frozenset(data["compute"])
         self.fetchers = frozenset(data["fetchers"])
+        self.builders = tuple(data["builders"])
         self.capability = (Tainted(major, arch), Tainted(minor, arch))
         self._calls: dict[str, Any] = {
             "torch.cuda.get_device_capability": self.capability,
@@ -204,6 +205,15 @@ class Facts:
             m.remote.append(m.site(frame, node, "call"))
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
+        if path in self.builders:
+            return External(f"{path}()")
+        if (
+            path.startswith(tuple(f"{name}()." for name in self.builders))
+            and m.by_option
+            and frame is not None
+        ):
+            name = f"{frame.module.name}.{path.rpartition('.')[2]}"
+            m.crossings.append(Crossing(name, frame.module.file, m.site(frame, node, "call"), True, True))
         works = path.startswith("torch.ops.") or any(_is_data(value) for value in [*args, *kwargs.values()])
         ours = namespace in self.frameworks or namespace == self.profile.root
         if works and not ours and frame is not None and node is not None:

@@ -329,6 +329,11 @@ def _which(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     return Tainted(f"/usr/bin/{name}", of(Kind.VARIABLE)) if known else UNKNOWN
 
 
+def _weak(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    """What it refers to is alive: whoever asks holds on to it."""
+    return Native("weak reference", lambda *_: args[0]) if args else UNKNOWN
+
+
 def _as_is(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     return args[0] if args else UNKNOWN
 
@@ -370,6 +375,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "os.path.dirname": lambda m, args, *_: _apply(posixpath.dirname, args),
     "os.path.basename": lambda m, args, *_: _apply(posixpath.basename, args),
     "typing.cast": _cast,
+    "weakref.ref": _weak,
+    "weakref.WeakMethod": _weak,
+    "weakref.proxy": _as_is,
     "copy.copy": _as_is,
     "copy.deepcopy": _as_is,
     "abc.abstractmethod": _identity,

@@ -19,6 +19,7 @@ from tools.viability.interpreter.dispatch import (
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import DEPTH_LIMIT, Machine
 from tools.viability.interpreter.modules import Module
+from tools.viability.interpreter.names import global_name
 from tools.viability.interpreter.records import Condition, Crossing, Frame
 from tools.viability.interpreter.refusals import justified
 from tools.viability.interpreter.values import (
@@ -201,18 +202,23 @@ def call_function(
 
 
 def _run_registrations(m: Machine, module: Module) -> None:
-    """What importing a module does to tables elsewhere: its top-level ``register…(…)`` calls."""
+    """What importing a module does to tables: its top-level calls and decorators named ``register…``."""
     frame = Frame(module, {})
     with m.apart():
         for statement in module.tree.body:
-            value = statement.value if isinstance(statement, ast.Expr) else None
-            if isinstance(value, ast.Call):
-                name = getattr(value.func, "id", getattr(value.func, "attr", ""))
-                if "register" in name:
-                    try:
-                        evaluate(m, value, frame)
-                    except Raised:
-                        continue
+            try:
+                if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                    if any(_registers(decorator) for decorator in statement.decorator_list):
+                        global_name(m, module, statement.name)
+                elif isinstance(statement, ast.Expr) and _registers(statement.value):
+                    evaluate(m, statement.value, frame)
+            except (Raised, KeyError):
+                continue
+
+
+def _registers(node: ast.expr) -> bool:
+    function = node.func if isinstance(node, ast.Call) else None
+    return "register" in getattr(function, "id", getattr(function, "attr", ""))
 
 
 def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
