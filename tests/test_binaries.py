@@ -210,6 +210,7 @@ def test_what_a_host_function_leads_to_is_found_without_names_in_between() -> No
     found = host(read_elf(data))
     assert found.functions("weave_mm") == ["_Z8weave_mmv"]
     assert found.functions("mm") == ["_Z8weave_mmv"]
+    assert found.functions("weave") == ["_Z10weave_blasv", "_Z8weave_mmv"]
     led = found.leads_to("_Z8weave_mmv")
     assert led is not None
     assert led.names == {
@@ -226,12 +227,14 @@ def test_calls_in_what_a_compiler_makes_are_followed(tmp_path: Path) -> None:
         "int cudaLaunchKernel(int); int cublasLtMatmul(int);\n"
         "__attribute__((noinline)) static int inner(int a) { return cudaLaunchKernel(a) + 1; }\n"
         "int weave(int a) { return inner(a) * 3; }\nint blas(int a) { return cublasLtMatmul(a); }\n"
+        '__attribute__((visibility("hidden"))) int kept(int a) { return inner(a) - 5; }\n'
     )
     subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", "k.so", "k.c"], cwd=tmp_path, check=True)
     with mapped(tmp_path / "k.so") as data:
         found = host(read_elf(data))
-        led = [found.leads_to(name) for name in ("weave", "blas")]
-        assert ["cudaLaunchKernel" in one.names for one in led if one is not None] == [True, False]
+        assert found.functions("kept") == ["kept"]
+        led = [found.leads_to(name) for name in ("weave", "blas", "kept")]
+        assert ["cudaLaunchKernel" in one.names for one in led if one is not None] == [True, False, True]
 
 
 WORK, PRINTS = [STORE] * 90, [CONSTANT, 0x343, EXIT]

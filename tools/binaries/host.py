@@ -51,22 +51,29 @@ class Host:
             imported.append(symbol.name)
             if symbol.function and symbol.section:
                 self.names.setdefault(symbol.value, []).append(symbol.name)
+        # Functions that a library keeps to itself; a part that the compiler moved away is none.
+        inner = {
+            symbol.name: symbol.value
+            for symbol in elf.symbols(".symtab")
+            if symbol.function and symbol.section and ".cold" not in symbol.name
+        }
         self.imports = frozenset(imported) - {name for names in self.names.values() for name in names}
-        self.starts = sorted({*self._unwound(), *self.names})
+        self.starts = sorted({*self._unwound(), *self.names, *inner.values()})
         self._begins = frozenset(self.starts)
         self.slots = dict(self._slots(imported))
         """Address of a slot that the loader fills → the name it fills in."""
         self.stubs = self._stubs()
         """Address of a stub that jumps to what such a slot holds → that name."""
-        self._by_name = {name: at for at, names in self.names.items() for name in names}
+        self._by_name = inner | {name: at for at, names in self.names.items() for name in names}
         self._left = MOST_CODE
         self._led: dict[int, tuple[frozenset[int], frozenset[str]]] = {}
 
     def functions(self, word: str) -> list[str]:
-        """Exported functions called ``word``, whatever their types; else those whose name ends so."""
+        """Functions called ``word``, whatever their types; else those whose name ends so; else begins so."""
         called = {name: own_name(name) for name in self._by_name}
         exact = sorted(name for name, own in called.items() if own == word)
-        return exact or sorted(name for name, own in called.items() if own.endswith(f"_{word}"))
+        ending = sorted(name for name, own in called.items() if own.endswith(f"_{word}"))
+        return exact or ending or sorted(name for name, own in called.items() if own.startswith(f"{word}_"))
 
     def leads_to(self, name: str) -> Reached | None:
         """All that ``name`` leads to; None where it is too much."""
