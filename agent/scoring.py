@@ -93,7 +93,7 @@ def _row(path: Path, number: int, row: Mapping[str, str | None]) -> Expected:
         raise ToolError(f"{path}, line {number}: {error}") from error
     if not values["component"] or not values["backend"] or not values["verdict"]:
         raise ToolError(f"{path}, line {number}: a component, a backend and a verdict are expected")
-    known = _components().get(values["component"], {})
+    known = _known(values["component"], (row.get("engine") or "").strip())
     return Expected(
         label=values["component"],
         component=known.get("component", values["component"]),
@@ -106,12 +106,18 @@ def _row(path: Path, number: int, row: Mapping[str, str | None]) -> Expected:
     )
 
 
+def _known(label: str, engine: str) -> dict[str, str]:
+    """What the label of a table means: with one engine, or with any."""
+    tables = _tables()
+    for known in (tables["engine"].get(engine, {}), tables["component"]):
+        if label in known:
+            return dict(known[label])
+    return {}
+
+
 @cache
-def _components() -> dict[str, dict[str, str]]:
-    table: dict[str, dict[str, str]] = tomllib.loads(
-        (files("agent") / "data" / "truth.toml").read_text("utf-8")
-    )["component"]
-    return table
+def _tables() -> dict[str, Any]:
+    return tomllib.loads((files("agent") / "data" / "truth.toml").read_text("utf-8"))
 
 
 def holds(packages: Mapping[str, str], wanted: str) -> bool:

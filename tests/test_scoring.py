@@ -74,6 +74,26 @@ def test_a_table_that_is_none_is_refused_in_one_line(tmp_path: Path, text: str, 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "table", sorted((Path(__file__).parent / "truth").glob("*.csv")), ids=lambda path: path.stem
+)
+def test_tables_read_by_hand_hold_each_cell_once_and_decide_most(table: Path) -> None:
+    rows = read_table(table)
+    cells = {(row.label, row.backend, row.arch) for row in rows}
+    assert len(cells) == len(rows)
+    assert {row.verdict for row in rows} <= {"yes", "no", "conditional", "either", "unknown"}
+    assert {row.first_gate for row in rows} == {"yes", "no"}
+    assert sum(row.verdict in ("yes", "no") for row in rows) > 40
+
+
+def test_a_label_means_what_its_engine_calls_so(tmp_path: Path) -> None:
+    file = tmp_path / "truth.csv"
+    head = "engine,component,backend,arch,verdict,shallow_verdict,evidence_package\n"
+    file.write_text(f"{head}vllm,fp4_gemm,cutlass,sm90,no,no,\nsglang,fp4_gemm,cutlass,sm90,no,no,\n")
+    means = [(row.label, row.component, row.quantisation) for row in read_table(file)]
+    assert means == [("fp4_gemm", "linear", "nvfp4"), ("fp4_gemm", "fp4_gemm", None)]
+
+
 def test_the_command_scores_an_engine_against_a_table(tmp_path: Path) -> None:
     engine = Engine.copy(tmp_path)
     truth = tmp_path / "truth.csv"
