@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from agent.drivers import make_driver
 from agent.session import FINAL, PROGRAM, Setting, resume
 from memory.clock import Ids
@@ -16,8 +14,6 @@ from tools.base import ToolError
 from transcripts.events import Body, Concluded, Event, Found, Opened
 from transcripts.log import Log, read
 from transcripts.reader import transcript_path
-
-_BODY: TypeAdapter[Body] = TypeAdapter(Body)
 
 
 def fork(
@@ -69,7 +65,12 @@ def _until(path: Path, until: int | None) -> Iterator[Event]:
 
 
 def _own(body: Body, parent: str, name: str) -> Body:
-    """What says where it is recorded says so of the new transcript: events keep their numbers."""
-    if not isinstance(body, Found | Concluded):
-        return body
-    return _BODY.validate_json(body.model_dump_json().replace(parent, name))
+    """What says where it is recorded says so of the new transcript: events keep their numbers.
+
+    What a finding cites is cited where it lies: the hashes of events are others here.
+    """
+    if isinstance(body, Found):
+        return Found(finding=body.finding.model_copy(update={"transcript": name}))
+    if isinstance(body, Concluded):
+        return Concluded.model_validate_json(body.model_dump_json().replace(parent, name))
+    return body

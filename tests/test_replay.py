@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import socket
@@ -23,11 +24,12 @@ from agent.loop import Decision, Driver
 from agent.replay import Replayed, replay
 from agent.session import resume
 from memory.artifacts import ArtifactError
+from memory.canonical import finding_id
 from memory.home import Home
 from memory.vocabulary import EventEvidence
 from tools.base import ToolError
 from transcripts.check import check
-from transcripts.events import Opened, Resumed
+from transcripts.events import Found, Opened, Resumed
 from transcripts.log import read
 
 
@@ -302,6 +304,29 @@ def test_a_fork_goes_on_live_in_a_transcript_of_its_own(
     assert again(path, home).difference is None
     original = {row.backend: row.verdict for row in list(read(done))[-1].data.answer.backends}  # type: ignore[union-attr]
     assert {row.backend: row.verdict for row in concluded.answer.backends} == original
+
+
+def test_a_fork_keeps_findings_that_cite_an_event(done: Path, home: Home) -> None:
+    """Their ids stand for what they cite, which goes on to lie in the parent."""
+    (number, *_) = numbers(done, kind="found")
+    cited = list(read(done))[number - 2]
+    item = {"transcript": NAME, "event": cited.seq, "head": cited.hash, "excerpt": "record_finding"}
+    item["sha256"] = hashlib.sha256(b"record_finding").hexdigest()
+
+    def cite(seq: int, data: Any) -> None:
+        if seq in {number - 1, number}:
+            finding = data["output"] if data["kind"] == "returned" else data["finding"]
+            finding["claim"]["event_evidence"] = [item]
+            finding["id"] = finding_id(finding["claim"])
+
+    rewrite(done, cite)
+    assert check(done, artifact(home)) == []
+    name, _ = fork(home, done, "planner", until=number, setting=setting(), name="20260101-fedcba")
+    path = home.transcripts / f"{name}.jsonl"
+    assert check(path, artifact(home)) == []
+    found = list(read(path))[number].data
+    assert isinstance(found, Found)
+    assert (found.finding.transcript, found.finding.claim.event_evidence[0].transcript) == (name, NAME)
 
 
 def test_a_fork_that_cannot_be(done: Path, home: Home, capsys: pytest.CaptureFixture[str]) -> None:
