@@ -208,6 +208,7 @@ def test_a_damaged_transcript_hides_no_other(known: Home) -> None:
     (known.transcripts / "folder.jsonl").mkdir()
     os.mkfifo(known.transcripts / "pipe.jsonl")
     (known.transcripts / "link.jsonl").symlink_to("nowhere")
+    (known.transcripts / "circle.jsonl").symlink_to("circle.jsonl")
     finished = findings(known, "rebuild", "--json")
     problems = document(finished, 1)["problems"]
     assert [problem.partition(".jsonl")[0].rpartition("/")[2] for problem in problems] == [

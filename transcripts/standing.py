@@ -33,9 +33,10 @@ def logs(folder: Path) -> dict[str, Path]:
     found = {}
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            # What is no file (a pipe would never end) or leads nowhere is no log.
-            if entry.name.endswith(".jsonl") and entry.is_file():
-                found[entry.name.removesuffix(".jsonl")] = folder / entry.name
+            # What is no file (a pipe would never end), leads nowhere or in a circle is no log.
+            with suppress(OSError):
+                if entry.name.endswith(".jsonl") and entry.is_file():
+                    found[entry.name.removesuffix(".jsonl")] = folder / entry.name
     return dict(sorted(found.items()))
 
 
