@@ -255,6 +255,18 @@ def test_what_is_no_transcript_is_refused_in_one_line(path: Path, data: bytes, s
     assert path.read_bytes() == data
 
 
+def test_a_last_line_that_never_ends_is_not_read_to_its_beginning(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path)
+    with path.open("ab") as file:
+        file.write(b"x" * 500_000 + b"\n")
+    monkeypatch.setattr(reader, "LINE_LIMIT", 50_000)
+    for refuse in (tail, reader.ending, lambda path: Log.open(path, FixedClock())):
+        with pytest.raises(LogError, match="a line of more than"):
+            refuse(path)
+
+
 def test_a_log_cut_within_its_first_event_is_refused(path: Path) -> None:
     write(path)
     path.write_bytes(path.read_bytes()[:50])

@@ -142,16 +142,22 @@ def tail_raw(path: Path, count: int = 1) -> list[dict[str, Any]]:
 
 
 def last_lines(path: Path, count: int) -> list[bytes]:
-    """The last ``count`` lines that end with a newline, without it, oldest first."""
+    """The last ``count`` lines that end with a newline, without it, oldest first.
+
+    Raises :class:`LogError` where they are longer than any transcript's.
+    """
     if count < 1:
         return []
+    longest = (count + 1) * LINE_LIMIT  # a torn line may follow them
     try:
         with path.open("rb") as file:
-            position = file.seek(0, os.SEEK_END)
+            end = position = file.seek(0, os.SEEK_END)
             blocks: list[bytes] = []
             newlines = 0
             # One newline more than lines wanted: the one before the first of them.
             while position > 0 and newlines <= count:
+                if end - position > longest:
+                    raise _too_long(path)
                 size = min(_BLOCK << min(len(blocks), 8), position)
                 position -= size
                 file.seek(position)
@@ -296,8 +302,12 @@ def _lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, int]]:
                 offset += len(line)
                 if not line.endswith(b"\n"):
                     if len(line) >= LINE_LIMIT:
-                        raise LogError(f"{path}: a line of more than {LINE_LIMIT >> 20} MiB; no transcript")
+                        raise _too_long(path)
                     return
                 yield line[:-1], offset
     except OSError as error:
         raise LogError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _too_long(path: Path) -> LogError:
+    return LogError(f"{path}: a line of more than {LINE_LIMIT >> 20} MiB; no transcript")
