@@ -544,6 +544,10 @@ def test_wrong_input_is_one_line(
         refused(2, says, given=(str(other),))
     other.write_text('{"at":"x","data":{"format":2,"kind":"opened"},"v":2}\n')
     refused(2, "format 2", "upgrade", given=(str(other),))
+    for begun in (b"\xff", b'{"logs":', b"[]", b'{"logs": []}'):
+        (home.transcripts / ".redaction.json").write_bytes(begun)
+        refused(2, ".redaction.json is damaged", "--all")
+    (home.transcripts / ".redaction.json").unlink()
     site[0].write_bytes(site[0].read_bytes().replace(b"started", b"stopped", 1))
     refused(1, "event 2", "--verify")
     site[1].write_bytes(b'{"at"x' + site[1].read_bytes()[6:])

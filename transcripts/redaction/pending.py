@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memory.artifacts import sync_folder
-from transcripts.chain import LogWriteError
+from transcripts.chain import LogError, LogWriteError
 
 NAME = ".redaction.json"
 
@@ -31,12 +31,20 @@ class Pending:
 
     @classmethod
     def read(cls, folder: Path) -> Pending:
-        """What was begun and not finished; empty where nothing was."""
+        """What was begun and not finished; empty where nothing was. Raises :class:`LogError`."""
+        path = folder / NAME
         try:
-            document = json.loads((folder / NAME).read_text())
+            document = json.loads(path.read_text())
+            return cls(folder, document["logs"], document["names"], document["gone"])
         except (FileNotFoundError, NotADirectoryError):
             return cls(folder)
-        return cls(folder, **document)
+        except OSError as error:
+            raise LogWriteError(f"cannot read {path}: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError):
+            raise LogError(
+                f"{path} is damaged: it says what an earlier redaction had begun; remove it and redact all "
+                "transcripts (--all) again"
+            ) from None
 
     @property
     def begun(self) -> bool:
