@@ -84,11 +84,11 @@ def conclusion_of(path: Path) -> Any:
     (line,) = last_lines(path, 1)
     here = link(line)
     if here is None or not here.intact:
-        raise LogError(f"{path}: its last event is damaged; see: agent transcripts show {path.stem}")
+        raise LogError(f"{path}: its last event is damaged; see: agent replay {path} --verify")
     data = plain(line).get("data")
     if not isinstance(data, dict) or data.get("kind") != "concluded":
         raise CommandError(
-            f"{path.stem} is not concluded yet; see what was done: agent transcripts show {path.stem}", 1
+            f"{path.stem} is not concluded yet; see what was done: agent transcripts show {path}", 1
         )
     return data
 
