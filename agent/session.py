@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from agent.execute import Batch, Cap, Executor, batch_functions
 from agent.interrupts import Interrupts
 from agent.loop import Driver, Investigation
 from agent.policy import PERSON, Policy
-from memory.artifacts import ArtifactError, Artifacts
+from memory.artifacts import ArtifactError, Artifacts, document
 from memory.canonical import canonical
 from memory.clock import Clock, Ids, SystemClock
 from memory.home import Home
@@ -196,7 +195,7 @@ def board_of(path: Path, artifacts: Artifacts) -> Board:
 
 def whole(artifacts: Artifacts, sha256: str) -> Any:
     """An artifact as the JSON that it is."""
-    return json.loads(artifacts.get(sha256))
+    return document(sha256, artifacts.get(sha256))
 
 
 def capped(artifacts: Artifacts, redact: Callable[[JSON], JSON] = redacted) -> Cap:

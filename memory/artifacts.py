@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -62,6 +64,16 @@ class Artifacts:
 
     def __contains__(self, sha256: str) -> bool:
         return self.path(sha256).is_file()
+
+
+def document(sha256: str, data: bytes) -> Any:
+    """The JSON that an artifact holds. Raises :class:`ArtifactError` where it holds something else."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ArtifactError(
+            f"artifact {sha256} holds no JSON; expected a result or a message, bring the right one"
+        ) from None
 
 
 def _write_whole(path: Path, data: bytes) -> None:

@@ -23,7 +23,7 @@ from agent.fork import fork
 from agent.loop import Decision, Driver
 from agent.replay import Replayed, replay
 from agent.session import resume
-from memory.artifacts import ArtifactError
+from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import finding_id
 from memory.home import Home
 from memory.vocabulary import EventEvidence
@@ -246,6 +246,31 @@ def test_results_whose_whole_is_gone_or_damaged(done: Path, home: Home, engine: 
 
     with pytest.raises(ArtifactError):
         replay(read(path), gone)
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\0", b"not JSON", b"[" * 100_000])
+def test_an_artifact_that_is_no_result_is_a_problem(
+    done: Path, home: Home, data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (number, *_) = numbers(done, kind="returned")
+    sha256 = Artifacts(home.artifacts).put(data)
+    shown = data.decode(errors="replace")
+    whole = {"artifact": sha256, "artifact_bytes": len(data), "output": shown}
+    rewrite(done, lambda seq, body: body.update(whole) if seq == number else None)
+    assert run(["replay", NAME, "--verify"]) == 1
+    assert f"event {number}: artifact {sha256} holds no JSON" in capsys.readouterr().out
+    assert run(["replay", NAME]) == 4
+    assert "holds no JSON" in capsys.readouterr().err
+
+
+def test_a_finding_whose_result_is_not_here_whole_is_no_problem(done: Path, home: Home) -> None:
+    (number, *_) = numbers(done, kind="found")
+    gone = {"artifact": "0" * 64, "artifact_bytes": 50_000, "output": "{"}
+    rewrite(done, lambda seq, body: body.update(gone) if seq == number - 1 else None)
+    assert check(done, lambda sha256: None) == []
+    # What is missing is no excuse for what another result does not say.
+    rewrite(done, lambda seq, body: body.update(output={}) if seq == number + 2 else None)
+    assert [one.event for one in check(done, lambda sha256: None)] == [number + 3]
 
 
 def test_any_flipped_bit_is_named_and_is_exit_one(done: Path, capsys: pytest.CaptureFixture[str]) -> None:

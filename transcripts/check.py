@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from memory.artifacts import ArtifactError, document
 from memory.canonical import finding_id, sha256_of
 from memory.vocabulary import Claim, EventEvidence
 from transcripts.events import (
@@ -43,8 +44,8 @@ _REDACTED = "[redacted:"
 def check(path: Path, whole: Callable[[str], bytes | None]) -> list[Problem]:
     """What is wrong with the log at ``path``, each with its event; empty for an intact one. At most 100.
 
-    ``whole`` gives an artifact's bytes, checked against their name, or None where it is not here; it raises
-    ``ArtifactError`` for a damaged one. Raises :class:`LogError` where the file is no transcript.
+    ``whole`` gives an artifact's bytes, checked against their name, or None where it is not here; where it
+    raises ``ArtifactError``, that is a problem. Raises :class:`LogError` where the file is no transcript.
     """
     problems = verify(path)
     return problems or list(islice(_problems(path, whole), MOST))
@@ -53,8 +54,11 @@ def check(path: Path, whole: Callable[[str], bytes | None]) -> list[Problem]:
 def _problems(path: Path, whole: Callable[[str], bytes | None]) -> Iterator[Problem]:
     checking = _Checking(path, whole)
     for record in records(path):
-        for said in checking.event(record.seq, body_of(path, record)):
-            yield Problem(record.seq, said)
+        try:
+            for said in checking.event(record.seq, body_of(path, record)):
+                yield Problem(record.seq, said)
+        except ArtifactError as error:
+            yield Problem(record.seq, str(error))
         checking.ends.append(record.end)
     yield from checking.heads()
 
@@ -74,6 +78,8 @@ class _Checking:
         self._returned: dict[str, str] = {}
         """Finding that a result held and that is not on record yet → hash of its claim."""
         self._recorded: set[str] = set()
+        self._unseen = False
+        """The last result is not here whole: it may be the finding that comes next."""
         self._said: set[str] = set()
         self._cited: list[tuple[int, EventEvidence]] = []
         """Evidence that is an event of this very transcript, and the finding's event."""
@@ -112,29 +118,32 @@ class _Checking:
         if returned.call not in self._open:
             yield f"is the result of {returned.call}, which was not called or has one already"
         self._open.pop(returned.call, None)
+        self._unseen = False
         if returned.status == "interrupted":
             return
         output = returned.output
         if returned.artifact is not None:
+            self._unseen = True
             data = self._whole(returned.artifact)
             if data is None:
                 return
+            self._unseen = False
             if returned.artifact_bytes not in (None, len(data)) or not _shows(output, data):
                 yield f"does not show artifact {returned.artifact[:12]}…, which it points to"
                 return
-            output = json.loads(data)
+            output = document(returned.artifact, data)
         finding = finding_in(output) if returned.status == "ok" else None
         if finding is not None and finding.id not in self._recorded:
             self._returned[finding.id] = sha256_of(finding.claim.model_dump(mode="json"))
 
     def _found(self, seq: int, found: Found) -> Iterator[str]:
         finding = found.finding
-        document = finding.claim.model_dump(mode="json")
-        if finding.id != finding_id(document):
-            yield f"finding {finding.id} is not the id of its claim ({finding_id(document)})"
+        claim = finding.claim.model_dump(mode="json")
+        if finding.id != finding_id(claim):
+            yield f"finding {finding.id} is not the id of its claim ({finding_id(claim)})"
         if (finding.transcript, finding.event) != (self._name, seq):
             yield f"finding {finding.id} says that it is recorded elsewhere"
-        if self._returned.pop(finding.id, None) != sha256_of(document):
+        if self._returned.pop(finding.id, None) != sha256_of(claim) and not self._unseen:
             yield f"finding {finding.id} is not what any result before it says"
         self._recorded.add(finding.id)
         yield from self._evidence(seq, finding.claim)
@@ -176,7 +185,7 @@ class _Checking:
         message: Any = said.message
         if message is None and said.artifact is not None:
             data = self._whole(said.artifact)
-            message = None if data is None else json.loads(data)
+            message = None if data is None else document(said.artifact, data)
         if message is not None and message_id(message, said.parent) != said.id:
             yield "the message is another than its hash says"
         if said.parent is not None and said.parent not in self._said:
@@ -204,7 +213,7 @@ def _shows(shown: Any, whole: bytes) -> bool:
         return False
     head, _, rest = shown.partition("\n…")
     _, _, tail = rest.rpartition("…\n")
-    text = whole.decode("utf-8", "surrogatepass")
+    text = whole.decode(errors="replace")
     return text.startswith(head) and text.endswith(tail)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ def replay(
 
 def _replay(home: Home, path: Path, until: int | None, as_json: bool) -> int:
     from agent.replay import replay as decide_again
-    from memory.artifacts import ArtifactError
+    from memory.artifacts import ArtifactError, document
     from transcripts.log import read
 
     def whole(sha256: str) -> Any:
@@ -79,7 +78,7 @@ def _replay(home: Home, path: Path, until: int | None, as_json: bool) -> int:
                 f"{home.artifacts} "
                 f"nor in {path.parent / 'artifacts'}; bring it, or check the log alone (--verify)"
             )
-        return json.loads(data)
+        return document(sha256, data)
 
     took = stopwatch()
     done = decide_again(read(path), whole, until=until)
@@ -114,18 +113,12 @@ def _replay(home: Home, path: Path, until: int | None, as_json: bool) -> int:
 
 
 def _verify(home: Home, path: Path, as_json: bool) -> int:
-    from memory.artifacts import ArtifactError
     from transcripts.check import check
 
     missing: set[str] = set()
-    damaged: list[str] = []
 
     def whole(sha256: str) -> bytes | None:
-        try:
-            data = _artifact(home, path, sha256)
-        except ArtifactError as error:
-            damaged.append(str(error))
-            return None
+        data = _artifact(home, path, sha256)
         if data is None:
             missing.add(sha256)
         return data
@@ -133,15 +126,13 @@ def _verify(home: Home, path: Path, as_json: bool) -> int:
     took = stopwatch()
     found = check(path, whole)
     problems = [{"event": one.event, "message": one.message} for one in found]
-    problems += [{"event": None, "message": one} for one in damaged]
     if as_json:
         emit({"transcript": path.stem, "ok": not problems, "problems": problems, "missing": sorted(missing)})
         return 1 if problems else 0
     if missing:
         progress(f"{len(missing)} results are not here whole, and could not be compared with what is shown")
-    for one in problems[:MOST]:
-        where = "" if one["event"] is None else f"event {one['event']}: "
-        click.echo(squeeze(f"{path.stem}: {where}{one['message']}"))
+    for one in found[:MOST]:
+        click.echo(squeeze(f"{path.stem}: {one}"))
     if len(problems) > MOST:
         click.echo(f"… and more; all that was found: agent replay {path} --verify --json")
     if not problems:
