@@ -184,8 +184,11 @@ def _investigation(
     driver: Driver,
     interrupts: Interrupts,
 ) -> Investigation:
+    assert board.opened is not None, "readers refuse a log that begins with anything else"
+    # Not its file's name: a log that was renamed goes on as what it says it is, or would contradict itself.
+    name = board.opened.investigation
     executor = setting.executor(home, board, Artifacts(home.artifacts))
-    return Investigation(log.path.stem, log, board, driver, executor, follower.follow(log.path), interrupts)
+    return Investigation(name, log, board, driver, executor, follower.follow(log.path), interrupts)
 
 
 def board_of(path: Path, artifacts: Artifacts) -> Board:

@@ -106,6 +106,15 @@ def test_failures_and_ctrl_c_are_replayed_as_they_came(home: Home, tmp_path: Pat
     assert again(transcript(other), other).difference is None
 
 
+def test_a_copy_under_another_name_goes_on_as_what_it_says_it_is(done: Path, home: Home) -> None:
+    (number, *_) = numbers(done, kind="found")
+    copy = done.with_name("copy.jsonl")
+    copy.write_bytes(b"".join(done.read_bytes().splitlines(keepends=True)[:number]))
+    resume(home, copy, setting=setting())
+    assert check(copy, artifact(home)) == []
+    assert again(copy, home).difference is None
+
+
 class Wordy(Planner):
     """Gives another reason for one of its calls."""
 
