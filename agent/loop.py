@@ -161,11 +161,23 @@ class Investigation:
         # Closed on every way out: then no sibling runs any more when what becomes of it is written down.
         with closing(self.executor.run(numbered)) as results:
             for _, result in zip(numbered, results, strict=True):
-                if result.note is not None:
-                    self.record(result.note)
-                self.record(result.returned)
-                if result.finding is not None:
-                    self._found(result.finding)
+                try:
+                    self._keep(result)
+                except KeyboardInterrupt as asked:
+                    # It came while this was written down: siblings may have ended meanwhile.
+                    result = results.throw(asked)
+                    while True:  # until it is raised again, behind the last of them
+                        self._keep(result)
+                        result = next(results)
+
+    def _keep(self, result: Result) -> None:
+        """Write down what came of a call, all of it before Ctrl-C is heard."""
+        with self.interrupts.held():
+            if result.note is not None:
+                self.record(result.note)
+            self.record(result.returned)
+            if result.finding is not None:
+                self._found(result.finding)
 
     def _announce(self, call: Call) -> Called:
         self._calls += 1

@@ -156,12 +156,12 @@ class Scripted:
 END = Decision(conclude=Concluded(exit_reason="answered", exit_code=0, summary="done"))
 
 
-def investigate(home: Home, calls: Sequence[Call], *tools: Tool[Any, Any]) -> Concluded:
+def investigate(home: Home, calls: Sequence[Call], *tools: Tool[Any, Any], **given: Any) -> Concluded:
     return start(
         home,
         "a question",
         {},
-        setting=Setting(clock=FixedClock(), tools={one.name: one for one in tools}),
+        setting=Setting(clock=FixedClock(), tools={one.name: one for one in tools}, **given),
         ids=Ids(7),
         driver=Scripted(Decision(calls=calls), END),
     )
@@ -524,6 +524,27 @@ def test_ctrl_c_ends_children_and_closes_exactly_what_had_not_returned(home: Hom
     assert sorted(ran) == [0, 1, 2, 3]
     assert len(pids) == 4
     assert all(gone(pid) for pid in pids)
+    assert replayed(home, calls) is None
+
+
+def test_ctrl_c_while_a_result_is_written_keeps_those_that_have_ended(home: Home) -> None:
+    others = threading.Barrier(3)
+
+    def run(args: Number) -> Number:
+        if args.n:
+            others.wait(PATIENCE)
+        return args
+
+    def write(value: Any) -> Any:
+        """As the first result is about to be written, the others end, and then Ctrl-C comes."""
+        if isinstance(value, dict) and (value.get("kind"), value.get("call")) == ("returned", "c1"):
+            others.wait(PATIENCE)
+            os.kill(os.getpid(), signal.SIGINT)
+        return value
+
+    calls = [Call("poke", {"n": n}) for n in range(3)]
+    assert investigate(home, calls, tool(run), redact=write).exit_code == 130
+    assert [data.status for data in bodies(home, Returned)] == ["ok"] * 3
     assert replayed(home, calls) is None
 
 
