@@ -83,7 +83,7 @@ def passed_row(
     if run.cut is not None:
         why = f"the way was not followed to its end: {run.cut}, for no reason that the scenario holds"
         return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
-    if not kernels:
+    if not any(crossing.works for crossing in chosen):
         return Judgement(
             Row(**common, verdict=Verdict.UNKNOWN),
             hops,

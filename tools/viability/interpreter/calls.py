@@ -37,6 +37,7 @@ from tools.viability.interpreter.values import (
     Site,
     Super,
     Taint,
+    Tensor,
     Union,
     Unknown,
     bare,
@@ -174,9 +175,10 @@ def call_function(
     if len(m.stack) >= DEPTH_LIMIT:
         m.misfits.append(f"call depth at {f.module.file}:{f.node.lineno}")
         return UNKNOWN
+    crossing = None
     if frame is not None and node is not None:
         site = m.site(frame, node, "call")
-        _note_crossing(m, f, args, kwargs, frame, site)
+        crossing = _note_crossing(m, f, args, kwargs, frame, site)
     else:
         site = Site(f.module.file, f.node.lineno, "call", f.node.lineno)
     inner = Frame(f.module, {}, parent=f.closure, function=f, owner=f.owner, base=len(m.conditions))
@@ -189,6 +191,8 @@ def call_function(
     try:
         return _run_body(m, f, inner)
     except Raised as error:
+        if crossing is not None:
+            crossing.works = False
         if not justified(m, error):
             m.misfits.append(
                 f"{error.record.exception if error.record else '?'} from {f.module.file}:{f.name}"
@@ -247,22 +251,24 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
 
 def _note_crossing(
     m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame, site: Any
-) -> None:
+) -> Crossing | None:
     here, there = frame.module.name.split(".", 1)[0], f.module.name.split(".", 1)[0]
-    if here != there:
-        by_option = m.by_option or any(
-            Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
-        )
-        named = original(f)
-        told = tuple(
-            f"{key}={bare(value)}"
-            for key, value in [*enumerate(args), *kwargs.items()]
-            if isinstance(bare(value), (str, int)) and Kind.OPTION in strip(value)[1].kinds
-        )
-        name = f"{named.module.name}.{named.name}"
-        m.crossings.append(
-            Crossing(name, frame.module.file, site, by_option, True, not m.uncertain, m.doubts, told)
-        )
+    if here == there:
+        return None
+    by_option = m.by_option or any(
+        Kind.OPTION in strip(value)[1].kinds for value in [*args, *kwargs.values()]
+    )
+    named = original(f)
+    told = tuple(
+        f"{key}={bare(value)}"
+        for key, value in [*enumerate(args), *kwargs.items()]
+        if isinstance(bare(value), (str, int)) and Kind.OPTION in strip(value)[1].kinds
+    )
+    name = f"{named.module.name}.{named.name}"
+    works = any(isinstance(bare(value), (Tensor, Unknown)) for value in [*args, *kwargs.values()])
+    made = Crossing(name, frame.module.file, site, by_option, True, not m.uncertain, m.doubts, told, works)
+    m.crossings.append(made)
+    return made
 
 
 def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], inner: Frame) -> None:

@@ -86,6 +86,8 @@ class Crossing:
     """Tests on the path to the call whose outcome is not known."""
     told: tuple[str, ...] = ()
     """Arguments that carry the option's value, in whatever form it has by then."""
+    works: bool = True
+    """It is handed what may be data, and did not end in a raise: a question or set-up runs no kernel."""
 
 
 @dataclass(slots=True)

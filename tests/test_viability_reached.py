@@ -1,0 +1,49 @@
+"""Which calls count as a kernel that was reached: without one, nothing says that the backend can run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from viability_fixtures.support import Engine, before_elm
+
+from memory.vocabulary import Verdict
+
+DEVICE = """\
+import torch
+
+
+def is_new():
+    return torch.cuda.get_device_capability()[0] >= 9
+
+
+def mm_checked(a):
+    if torch.cuda.get_device_capability()[0] == 12:
+        raise NotImplementedError("not on this device")
+    return a
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    made = Engine.copy(tmp_path)
+    made.add("minilib/device.py", DEVICE)
+    return made
+
+
+def test_a_question_is_no_kernel(engine: Engine) -> None:
+    """It is handed nothing to work on."""
+    before_elm(engine, "from minilib.device import is_new\nlayer.new = is_new()\nreturn x")
+    trace = engine.trace("elm", "sm100")
+    assert trace.row.verdict is Verdict.UNKNOWN
+    assert any("no kernel call" in note for note in trace.notes)
+
+
+def test_a_call_that_ends_in_a_raise_reaches_no_kernel(engine: Engine) -> None:
+    """Whether the way comes by is not known, so it refuses nobody; nor does it show that anything runs."""
+    before_elm(
+        engine,
+        "from minilib.device import mm_checked\nif otherlib.ready():\n    return mm_checked(x)\nreturn x",
+    )
+    assert engine.trace("elm", "sm120").row.verdict is Verdict.UNKNOWN
+    assert engine.trace("elm", "sm100").row.verdict is Verdict.NO_STATIC_OBSTACLE
