@@ -158,8 +158,11 @@ def test_an_engine_alone_brings_what_it_pins(home: Home) -> None:
     # The one release of this engine whose pinned kernel libraries are small for this CPU.
     told: list[str] = []
     made = create_environment(home, ["sglang==0.5.23"], parse_architecture("sm121"), told.append)
-    assert made.packages == {"sglang": "0.5.23", "flashinfer-python": "0.7.2", "sglang-kernel": "0.4.10"}
-    assert "sglang pins flashinfer-python==0.7.2, sglang-kernel==0.4.10" in told
+    pinned = {"flashinfer-python": "0.7.2", "sglang-kernel": "0.4.10"}
+    pinned |= {"sgl-deep-gemm": "0.2.3.post2", "sgl-flash-mla": "1.0.0"}
+    assert made.packages == {"sglang": "0.5.23", **pinned}
+    (said,) = (line for line in told if line.startswith("sglang pins "))
+    assert set(said.removeprefix("sglang pins ").split(", ")) == {f"{a}=={b}" for a, b in pinned.items()}
     (total,) = (line for line in told if line.startswith("in all: "))
     assert total == f"in all: {human_size(sum(wheel.size or 0 for wheel in made.wheels))} to fetch"
     assert pin_warnings(made) == []
