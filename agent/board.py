@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.calls import Calls, Results
 from memory.canonical import sha256_of
-from memory.vocabulary import Finding, HypothesisState
+from memory.vocabulary import HypothesisState
 from transcripts.events import (
     Called,
     Concluded,
@@ -33,19 +34,19 @@ class Board:
     understood: Understood | None = None
     hypotheses: dict[str, HypothesisChanged] = field(default_factory=dict)
     """Id → its last change, in the order in which they were opened."""
-    calls: dict[str, Called] = field(default_factory=dict)
-    returned: dict[str, Returned] = field(default_factory=dict)
-    seqs: dict[str, int] = field(default_factory=dict)
-    """Call → the event that holds its result."""
-    findings: dict[str, Finding] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    calls: Calls = field(default_factory=Calls)
+    """What was asked of tools, and what came of it."""
+    latest: str | None = None
+    """The call that came to an end last; one that was interrupted did not."""
+    findings: dict[str, int] = field(default_factory=dict)
+    """Id → the event that recorded it first."""
     concluded: Concluded | None = None
     events: int = 0
-    _open: dict[str, None] = field(default_factory=dict)
+    _noted: set[str] = field(default_factory=set)
     _made: dict[str, dict[str, None]] = field(default_factory=dict)
     """Tool → its calls that came to an end."""
-    _answered: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Tool and input → the last such call that came to an end."""
+    _answered: set[str] = field(default_factory=set)
+    """Tool and input, as :func:`_asked` has them, of calls that came to an end."""
     _tested: dict[tuple[str, str], str] = field(default_factory=dict)
     """Hypothesis and tool → the last such call that came to an end."""
 
@@ -63,29 +64,27 @@ class Board:
                 self.understood = event.data
             case HypothesisChanged(id=name):
                 self.hypotheses[name] = event.data
-            case Called(call=name):
-                self.calls[name] = event.data
-                self._open[name] = None
+            case Called():
+                self.calls.ask(event.data)
             case Returned(call=name):
                 self._return(name, event.data, event.seq)
             case Found(finding=finding):
-                self.findings[finding.id] = finding
+                self.findings.setdefault(finding.id, event.seq)
             case Noted(text=text):
-                self.notes.append(text)
+                self._noted.add(sha256_of(text))
             case Concluded():
                 self.concluded = event.data
             case _:
                 pass  # what was said to a model is its driver's
 
     def _return(self, name: str, returned: Returned, seq: int) -> None:
-        self.returned[name] = returned
-        self.seqs[name] = seq
-        self._open.pop(name, None)
+        self.calls.answer(returned, seq)
         called = self.calls.get(name)
         if called is None or returned.status == "interrupted":
             return
+        self.latest = name
         self._made.setdefault(called.tool, {})[name] = None
-        self._answered[called.tool, sha256_of(called.input)] = name
+        self._answered.add(_asked(called.tool, called.input))
         if called.hypothesis is not None:
             self._tested[called.hypothesis, called.tool] = name
 
@@ -94,21 +93,30 @@ class Board:
         called = self.calls.get(name)
         if called is not None:
             self._made.get(called.tool, {}).pop(name, None)
-            self._answered.pop((called.tool, sha256_of(called.input)), None)
+            self._answered.discard(_asked(called.tool, called.input))
             self._tested.pop((called.hypothesis or "", called.tool), None)
 
     @property
     def unanswered(self) -> list[str]:
         """Calls that were made and have not returned, in order."""
-        return list(self._open)
+        return self.calls.open
 
-    def results(self, tool: str) -> list[tuple[Called, Returned]]:
+    def noted(self, text: str) -> bool:
+        """Whether this was noted."""
+        return sha256_of(text) in self._noted
+
+    def results(self, tool: str) -> Results:
         """Every call of ``tool`` that came to an end, in order. One that was interrupted did not."""
-        return [(self.calls[name], self.returned[name]) for name in self._made.get(tool, ())]
+        return Results(tuple(self._made.get(tool, ())), self._ended)
+
+    def _ended(self, name: str) -> tuple[Called, Returned]:
+        returned = self.calls.result(name)
+        assert returned is not None, "only calls that came to an end are looked up"
+        return self.calls[name], returned
 
     def answered(self, tool: str, given: Mapping[str, Any]) -> bool:
         """Whether ``tool`` was called with this input and came to an end."""
-        return (tool, sha256_of(given)) in self._answered
+        return _asked(tool, given) in self._answered
 
     def tested(self, hypothesis: str, tool: str) -> str | None:
         """The last call of ``tool`` for a hypothesis that came to an end."""
@@ -116,7 +124,7 @@ class Board:
 
     def output(self, call: str) -> Any:
         """The whole output of a call that went well, else None."""
-        returned = self.returned.get(call)
+        returned = self.calls.result(call)
         if returned is None or returned.status != "ok":
             return None
         return self.whole(returned.artifact) if returned.artifact else returned.output
@@ -124,10 +132,14 @@ class Board:
     def output_of(self, tool: str) -> Any:
         """The output of the last call of ``tool`` that went well, else None."""
         made = reversed(self._made.get(tool, {}))
-        return next((self.output(name) for name in made if self.returned[name].status == "ok"), None)
+        return next((self.output(name) for name in made if self._ended(name)[1].status == "ok"), None)
 
     def in_state(self, *states: HypothesisState) -> list[HypothesisChanged]:
         return [one for one in self.hypotheses.values() if one.state in states]
+
+
+def _asked(tool: str, given: Mapping[str, Any]) -> str:
+    return f"{tool} {sha256_of(given)[:32]}"
 
 
 def fold(events: Iterable[Event], whole: Callable[[str], Any]) -> Board:

@@ -195,9 +195,8 @@ class Investigation:
 
     def _complete(self) -> None:
         """Record the finding of the last result, where its process was stopped between the two."""
-        answered = (one for one in reversed(self.board.returned.values()) if one.status != "interrupted")
-        last = next(answered, None)
-        finding = None if last is None else finding_in(self.board.output(last.call))
+        last = self.board.latest
+        finding = None if last is None else finding_in(self.board.output(last))
         if finding is not None:
             self._found(finding)
 

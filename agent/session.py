@@ -161,7 +161,8 @@ def failed_calls(board: Board) -> tuple[str, ...]:
     """Calls whose failure ended the investigation: what they lacked may be there by now."""
     if board.concluded is None or board.concluded.exit_reason == "interrupted":
         return ()
-    return tuple(name for name, one in board.returned.items() if one.status in {"error", "denied"})
+    results = ((name, board.calls.result(name)) for name in board.calls)
+    return tuple(name for name, one in results if one is not None and one.status in {"error", "denied"})
 
 
 @contextmanager

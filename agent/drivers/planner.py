@@ -76,7 +76,7 @@ class Planner:
                         )
                     )
         nothing = f"{target.engine} declares no option that this target depends on"
-        if not options and nothing not in board.notes:
+        if not options and not board.noted(nothing):
             changes.append(Noted(text=nothing))
         return changes
 
@@ -162,10 +162,10 @@ def _read(board: Board, rung: Rung) -> list[Understood | HypothesisChanged | Not
     changes: list[Understood | HypothesisChanged | Noted] = []
     for name, called in board.calls.items():
         hypothesis = board.hypotheses.get(called.hypothesis or "")
-        returned = board.returned.get(name)
+        returned = board.calls.result(name)
         if called.rung != rung.name or hypothesis is None or returned is None:
             continue
-        if board.seqs[name] in hypothesis.causes:
+        if board.calls.seq(name) in hypothesis.causes:
             continue
         if returned.status == "interrupted":
             continue
@@ -177,7 +177,7 @@ def _read(board: Board, rung: Rung) -> list[Understood | HypothesisChanged | Not
                         "state": reading.state,
                         "because": reading.because,
                         "row": reading.row,
-                        "causes": (*hypothesis.causes, board.seqs[name]),
+                        "causes": (*hypothesis.causes, board.calls.seq(name)),
                     }
                 )
             )
