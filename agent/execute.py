@@ -24,6 +24,7 @@ from tools import stopping
 from tools.base import Tool, ToolContext, ToolError
 from tools.locks import holding
 from transcripts.events import Called, Noted, Returned
+from transcripts.found import finding_in
 
 if TYPE_CHECKING:
     from agent.loop import Call
@@ -188,8 +189,7 @@ class Executor:
         returned = Returned(
             call=called.call, status="ok", output=kept, artifact=artifact, artifact_bytes=size
         )
-        found = getattr(output, "finding", None) or output
-        return Result(returned, found if isinstance(found, Finding) else None)
+        return Result(returned, finding_in(document))
 
 
 class _Shared:

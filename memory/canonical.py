@@ -29,6 +29,16 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
+def text_sha256(text: str) -> str:
+    """sha256 of a text as UTF-8; of one that was read from bytes that are none, too."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def occurs(excerpt: str, text: str) -> bool:
+    """Whether JSON text holds an excerpt, as a person reads it or as it stands escaped."""
+    return excerpt in text or json.dumps(excerpt, ensure_ascii=False)[1:-1] in text
+
+
 def finding_id(claim: dict[str, Any]) -> str:
     """Derived id of a claim (its JSON form): 16 hexadecimal digits.
 

@@ -6,8 +6,6 @@ anew passes the chain too: what contradicts itself is found here, what was decid
 
 from __future__ import annotations
 
-import hashlib
-import json
 from array import array
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.artifacts import ArtifactError, document
-from memory.canonical import finding_id, sha256_of
+from memory.canonical import finding_id, occurs, sha256_of, text_sha256
 from memory.vocabulary import Claim, EventEvidence
 from transcripts.events import (
     Body,
@@ -153,19 +151,19 @@ class _Checking:
             if not _holds(source.text, source.end_line - source.line + 1, source.sha256):
                 yield f"evidence {source.file}:{source.line} is not the text that its hash stands for"
         for item in claim.event_evidence:
-            if _REDACTED not in item.excerpt and _digest(item.excerpt) != item.sha256:
-                yield f"the excerpt of event {item.event} hashes to {_digest(item.excerpt)[:12]}…"
+            if _REDACTED not in item.excerpt and text_sha256(item.excerpt) != item.sha256:
+                yield f"the excerpt of event {item.event} hashes to {text_sha256(item.excerpt)[:12]}…"
             if item.transcript == self._name:
                 self._cited.append((seq, item))
-                if item.event >= seq or not _says(self._line(item.event), item.excerpt):
+                if item.event >= seq or not occurs(item.excerpt, self._line(item.event)):
                     yield f"event {item.event} does not say {item.excerpt[:60]!r} before it"
 
-    def _line(self, seq: int) -> bytes:
+    def _line(self, seq: int) -> str:
         """The line of an event that has been gone through."""
         start = self.ends[seq - 1] if seq else 0
         with self._path.open("rb") as file:
             file.seek(start)
-            return file.read(self.ends[seq] - start)
+            return file.read(self.ends[seq] - start).decode("utf-8", "replace")
 
     def heads(self) -> Iterator[Problem]:
         """Evidence names the last event that there was when it was taken; looked up once all are known."""
@@ -200,11 +198,7 @@ def _holds(text: str, lines: int, sha256: str) -> bool:
     shown = text.split("\n")
     if text.endswith(_CUT) or _REDACTED in text or len(shown) != lines or not all(map(str.strip, shown)):
         return True
-    return any(_digest("\n".join(indent + line for line in shown)) == sha256 for indent in _INDENTS)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return any(text_sha256("\n".join(indent + line for line in shown)) == sha256 for indent in _INDENTS)
 
 
 def _shows(shown: Any, whole: bytes) -> bool:
@@ -215,12 +209,6 @@ def _shows(shown: Any, whole: bytes) -> bool:
     _, _, tail = rest.rpartition("…\n")
     text = whole.decode(errors="replace")
     return text.startswith(head) and text.endswith(tail)
-
-
-def _says(line: bytes, excerpt: str) -> bool:
-    """Whether an event's line holds an excerpt, as a person reads it or as it stands escaped."""
-    text = line.decode("utf-8", "replace")
-    return excerpt in text or json.dumps(excerpt, ensure_ascii=False)[1:-1] in text
 
 
 def _list(calls: tuple[str, ...]) -> str:

@@ -7,7 +7,6 @@ has them. Numbers are looked up in such a result, and nowhere else: a driver wri
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.artifacts import ArtifactError, Artifacts
-from memory.canonical import canonical
+from memory.canonical import canonical, occurs, text_sha256
 from memory.clock import hypothesis_id
 from memory.home import Home
 from memory.vocabulary import Claim, Effect, EventEvidence, Level, Measurement
@@ -89,7 +88,7 @@ def _read(name: str, claim: Claim, home: Home) -> _Log:
 
 def _check_cited(item: EventEvidence, log: _Log) -> None:
     what = _name(item)
-    found = hashlib.sha256(item.excerpt.encode("utf-8", "surrogatepass")).hexdigest()
+    found = text_sha256(item.excerpt)
     if found != item.sha256:
         raise ToolError(f"the excerpt of {what} hashes to {found}, not to {item.sha256}")
     if redacted(item.excerpt) != item.excerpt:
@@ -99,8 +98,7 @@ def _check_cited(item: EventEvidence, log: _Log) -> None:
     if item.event not in log.data:
         raise ToolError(f"there is no event {item.event} in {item.transcript}: it has {log.count}, from 0")
     text = _said(log.data[item.event])
-    # As a person reads it, or as it stands escaped in the line.
-    if item.excerpt not in text and json.dumps(item.excerpt, ensure_ascii=False)[1:-1] not in text:
+    if not occurs(item.excerpt, text):
         raise ToolError(f"{what} does not contain {_short(item.excerpt)}")
     head = log.heads.get(item.head)
     if head is None:

@@ -7,12 +7,12 @@ ever imported or executed; files are opened read-only and paths cannot leave the
 from __future__ import annotations
 
 import csv
-import hashlib
 import textwrap
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory.canonical import text_sha256
 from memory.names import distribution, few
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SourceError(Exception):
 
 def span_sha256(lines: list[str]) -> str:
     """Hash of source lines as evidence states it: UTF-8, joined with a newline, none after the last."""
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+    return text_sha256("\n".join(lines))
 
 
 def decode(data: bytes) -> str:

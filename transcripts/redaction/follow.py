@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from memory.artifacts import ArtifactError, Artifacts
-from memory.canonical import canonical, sha256_of
+from memory.canonical import canonical, occurs, sha256_of
 from transcripts.redaction.credentials import MARKER
 from transcripts.redaction.secrets import JSON, Redactor, true_again
 
@@ -122,7 +122,7 @@ class Following:
         excerpt, place = value.get("excerpt"), (str(value.get("transcript")), value.get("event"))
         if isinstance(excerpt, str) and isinstance(place[1], int):
             text = self._said.get((place[0], place[1]), excerpt)
-            if not _occurs(excerpt, text) and (marker := MARKER.search(text)):
+            if not occurs(excerpt, text) and (marker := MARKER.search(text)):
                 new["excerpt"] = marker[0]
         return new if any(new[key] is not value[key] for key in value) else value
 
@@ -180,8 +180,3 @@ def each_text(value: JSON, change: Callable[[str], str]) -> JSON:
         pairs = zip(fields.items(), value.items(), strict=True)
         return fields if any(a is not c or b is not d for (a, b), (c, d) in pairs) else value
     return value
-
-
-def _occurs(excerpt: str, text: str) -> bool:
-    """Whether an event's canonical JSON holds an excerpt, as a person reads it or as it stands escaped."""
-    return excerpt in text or json.dumps(excerpt, ensure_ascii=False)[1:-1] in text

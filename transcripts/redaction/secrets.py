@@ -6,7 +6,6 @@ exact strings, e.g. the keys in the program's own environment. Redacting twice c
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from memory.canonical import finding_id
+from memory.canonical import finding_id, text_sha256
 from memory.clock import hypothesis_id
 from transcripts.redaction.credentials import MARKER, RULES, SECRET_NAME, SECRET_OPTION, SHORTEST, Rule, named
 
@@ -251,8 +250,8 @@ def true_again(old: JSON, new: JSON, renamed: Callable[[str, str], None] = lambd
     pairs = zip(old.values(), new.items(), strict=True)
     fresh = {key: true_again(before, after, renamed) for before, (key, after) in pairs}
     said, says = old.get("excerpt"), fresh.get("excerpt")
-    if isinstance(said, str) and isinstance(says, str) and fresh.get("sha256") == _hash(said):
-        fresh["sha256"] = _hash(says)
+    if isinstance(said, str) and isinstance(says, str) and fresh.get("sha256") == text_sha256(said):
+        fresh["sha256"] = text_sha256(says)
     before, after = derived_id(old), derived_id(fresh)
     if before is not None and after not in (None, before) and before == fresh.get("id"):
         fresh["id"] = after
@@ -268,7 +267,3 @@ def derived_id(value: dict[str, JSON]) -> str | None:
         return hypothesis_id(value["component"], value["backend"], value["arch"])
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
