@@ -33,6 +33,8 @@ from transcripts.log import Log
 from transcripts.reader import check_chain, torn_bytes
 from transcripts.standing import standing
 
+TURNS = 2
+"""How often at least each reader, rebuilder and replacer does its work while others write."""
 TABLES = ("folded", "investigations", "hypotheses", "findings", "sightings", "evidence")
 
 
@@ -224,21 +226,33 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
         with Store(home) as store:
             assert catch_up(store, home.transcripts) == []
 
+    def turned(name: str, times: int) -> None:
+        if times == TURNS:
+            (home.root / f"{name}.turned").touch()
+
     def write(name: str, say: Callable[[Any], None]) -> None:
+        """At least ``count`` events; on a busy machine more, until each of the others has had its turns."""
         path = home.transcripts / f"{name}.jsonl"
+        until, number = time.monotonic() + 60, 0
         with Log.create(path, opened(name), SystemClock()) as log, Follower(home, unless_warned) as follower:
             folded = follower.follow(path)
-            for number in range(count):
+            while number < count or len(list(home.root.glob("*.turned"))) < len(others):
+                assert time.monotonic() < until, "the others do not get their turns"
                 folded(log.append(body(number)))
-        say(count + 1)
+                number += 1
+        part = home.root / f"{name}.part"
+        part.write_text(str(number + 1))
+        part.replace(home.root / f"{name}.written")
+        say(number + 1)
 
     def ready() -> bool:
-        states = Views(home).investigations()
-        return [row["events"] for row in states if row["transcript"] in {"t1", "t2"}] == [count + 1] * 2
+        written = {path.stem: int(path.read_text()) for path in home.root.glob("*.written")}
+        states = {row["transcript"]: row["events"] for row in Views(home).investigations()}
+        return len(written) == 2 and all(states.get(name) == events for name, events in written.items())
 
-    def read(say: Callable[[Any], None]) -> None:
+    def read(name: str, say: Callable[[Any], None]) -> None:
         reads = 0
-        until = time.monotonic() + 60
+        until = time.monotonic() + 90
         while not ready():
             assert time.monotonic() < until, "the writers do not come to their end"
             views = Views(home)
@@ -251,17 +265,19 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
             for row in views.findings(statuses=()):
                 assert len(views.evidence(row["id"])) <= 1
             standing(views.folded(), home.transcripts)
+            turned(name, reads)
         say(reads)
 
-    def remake(say: Callable[[Any], None]) -> None:
+    def remake(name: str, say: Callable[[Any], None]) -> None:
         times = 0
         while not ready():
             with Store(home) as store:
                 assert rebuild(store, home.transcripts) == []
             times += 1
+            turned(name, times)
         say(times)
 
-    def replace(say: Callable[[Any], None]) -> None:
+    def replace(name: str, say: Callable[[Any], None]) -> None:
         times = 0
         while not ready():
             part = home.root / "part"
@@ -269,18 +285,22 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
             part.replace(home.transcripts / "t3.jsonl")
             follow()
             times += 1
+            turned(name, times)
         say(times)
 
+    others = [*[(f"read{number}", read) for number in range(4)], ("remake", remake), ("replace", replace)]
     follow()
-    children = [fork(read) for _ in range(4)] + [fork(remake), fork(replace)]
-    children += [fork(lambda say, name=name: write(name, say)) for name in ("t1", "t2")]
+    children = [
+        fork(lambda say, name=name, work=work: work(name, say))
+        for name, work in [*others, ("t1", write), ("t2", write)]
+    ]
     said = [hear(reading) for _, reading in children]
     codes = [ended(child) for child, _ in children]
     assert codes == [0] * 8, codes
     follow()
     assert rows(home) == rebuilt(home)
-    reads, (remade,), (replaced,), events = sum(sum(one) for one in said[:4]), said[4], said[5], said[6:]
-    return {"reads": reads, "remade": remade, "replaced": replaced, "events": sum(sum(one) for one in events)}
+    turns = {name: sum(one) for (name, _), one in zip(others, said, strict=False)}
+    return turns | {"events": sum(sum(one) for one in said[len(others) :])}
 
 
 if __name__ == "__main__":

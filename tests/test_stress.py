@@ -51,5 +51,6 @@ def test_a_transcript_is_born_with_its_first_event(home: Home) -> None:
 
 def test_eight_read_write_replace_and_rebuild(home: Home) -> None:
     seen = run("crowd", home, 60 * TIMES, "crowd")
-    assert seen["events"] == 2 * (60 * TIMES + 1)
-    assert min(seen["reads"], seen["remade"], seen["replaced"]) > 1
+    assert seen.pop("events") >= 2 * (60 * TIMES + 1)
+    assert len(seen) == 6
+    assert min(seen.values()) >= 2, seen
