@@ -89,3 +89,16 @@ class Effect(StrEnum):
     EXECUTES_FOREIGN_CODE = "executes_foreign_code"
     USES_GPU = "uses_gpu"
     NETWORK = "network"
+
+
+class CallKind(StrEnum):
+    """What a call does to or with an environment, whatever tool or shell command it was made with."""
+
+    READ_SOURCE = "read_source"
+    SEARCH_SOURCE = "search_source"
+    LIST_SOURCE = "list_source"
+    UPGRADE_ENVIRONMENT = "upgrade_environment"
+    LAUNCH_SERVER = "launch_server"
+    RUN_BENCHMARK = "run_benchmark"
+    GPU_STATUS = "gpu_status"
+    OTHER = "other"

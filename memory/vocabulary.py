@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory.terms import (
     Because as Because,
+    CallKind as CallKind,
     Effect as Effect,
     FindingStatus as FindingStatus,
     HypothesisState as HypothesisState,

@@ -1,0 +1,42 @@
+"""What a command comes out as: steps, and the one of them that counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory.terms import CallKind
+
+Fields = dict[str, Any]
+
+
+@dataclass
+class Step:
+    """One part of a command. ``fields`` are those of its kind; wrappers and the shell's state among them."""
+
+    kind: CallKind
+    fields: Fields = field(default_factory=dict)
+    safe: bool = False
+    """Known to read and nothing else."""
+
+    def document(self) -> Fields:
+        return {"kind": self.kind.value, "fields": self.fields}
+
+
+@dataclass
+class Parsed:
+    """A whole command: ``kind`` and ``fields`` of the part that counts, and all parts in order."""
+
+    kind: CallKind
+    fields: Fields
+    steps: list[Step]
+    mutates: bool
+    """False only where every part is known to read and nothing else."""
+
+    def document(self) -> Fields:
+        return {
+            "kind": self.kind.value,
+            "fields": self.fields,
+            "steps": [step.document() for step in self.steps],
+            "mutates": self.mutates,
+        }
