@@ -112,11 +112,14 @@ def launching(
     operator: str,
     kernels: Mapping[str, Mapping[str, Sequence[int]]],
     pack: Callable[[bytes], bytes] | None = None,
+    registered: str = "",
+    ptx: bytes = b"",
 ) -> bytes:
     """A host library whose function ``operator`` starts kernels; ``kernels``: name → target → opcodes.
 
     As compilers make it: a function that runs at start-up registers the fat binary, and the name of each
-    kernel with the host function that stands for it.
+    kernel with the host function that stands for it; and tells torch that the function is the operator
+    ``registered``. ``ptx`` is the text of PTX for ``compute_80`` beside the machine code.
     """
     targets = sorted({target for code in kernels.values() for target in code})
     codes = {
@@ -127,16 +130,19 @@ def launching(
         *(
             image(one, pack(code), flags=0x2000, whole=len(code)) if pack else image(one, code)
             for one, code in codes.items()
-        )
+        ),
+        *([image("compute_80", ptx)] if ptx else []),
     )
-    rodata = b"\0" + operator.encode() + b"\0" + b"".join(name.encode() + b"\0" for name in kernels)
+    strings = [operator, *kernels, *([registered] if registered else [])]
+    rodata = b"\0" + b"".join(name.encode() + b"\0" for name in strings)
     functions = [f"_Z{len(operator)}{operator}v", *(f"host_{name}" for name in kernels), "start_up"]
     begins = {name: 64 + 64 * number for number, name in enumerate(functions)}
-    text_size = 64 * len(kernels) + 64 + -(-(7 + 20 * len(kernels)) // 8) * 8
+    text_size = 64 * len(kernels) + 64 + -(-(7 + 20 * len(strings)) // 8) * 8
     constants = 64 + text_size
     wrapper = constants + len(rodata) + -len(rodata) % 8
     start_up = wrapper + 24
-    imported = {"cudaLaunchKernel": 1 << 20, "__cudaRegisterFunction": (1 << 20) + 8}
+    outside = ["cudaLaunchKernel", "__cudaRegisterFunction", *(["torch_library_impl"] if registered else [])]
+    imported = {name: (1 << 20) + 8 * number for number, name in enumerate(outside)}
 
     def refer(code: bytes, at: int, place: int) -> bytes:
         return code + struct.pack("<i", place - (at + len(code) + 4))
@@ -148,11 +154,13 @@ def launching(
             refer(b"\xff\x15", begins[f"host_{name}"], imported["cudaLaunchKernel"]).ljust(64, b"\xc3")
         )
     begin = refer(b"\x48\x8d\x3d", begins["start_up"], wrapper)
-    for name in kernels:
+    told = [(name, f"host_{name}", "__cudaRegisterFunction") for name in kernels]
+    told += [(registered, functions[0], "torch_library_impl")] if registered else []
+    for name, function, tells in told:
         here = begins["start_up"] + len(begin)
         begin += refer(b"\x48\x8d\x15", here, constants + rodata.index(b"\0" + name.encode() + b"\0") + 1)
-        begin += refer(b"\x48\x8d\x35", here + 7, begins[f"host_{name}"])
-        begin += refer(b"\xff\x15", here + 14, imported["__cudaRegisterFunction"])
+        begin += refer(b"\x48\x8d\x35", here + 7, begins[function])
+        begin += refer(b"\xff\x15", here + 14, imported[tells])
     text = (calls.ljust(64, b"\xc3") + b"".join(bodies) + begin).ljust(text_size, b"\xc3")
 
     names, symbols = b"\0", struct.pack("<IBBHQQ", *[0] * 6)

@@ -24,10 +24,11 @@ from tools.binaries.cubin import kernels, target_of
 from tools.binaries.elf import BinaryError, read_elf
 from tools.binaries.fatbin import device_images, walk
 from tools.binaries.host import host
-from tools.binaries.launched import does_work, launched, operator_listing
+from tools.binaries.launched import launched, operator_listing
 from tools.binaries.library import mapped, read_compiled
 from tools.binaries.listing import listing
 from tools.binaries.packing import unpacked
+from tools.binaries.work import does_work
 from tools.registry import registry
 from tools.source.tree import SourceError, SourceTree, is_compiled
 
@@ -208,15 +209,16 @@ def test_what_a_host_function_leads_to_is_found_without_names_in_between() -> No
         }
     )
     found = host(read_elf(data))
-    assert found.functions("weave_mm") == ["_Z8weave_mmv"]
-    assert found.functions("mm") == ["_Z8weave_mmv"]
-    assert found.functions("weave") == ["_Z10weave_blasv", "_Z8weave_mmv"]
-    led = found.leads_to("_Z8weave_mmv")
+    mm, (blas,) = found.functions("weave_mm"), found.functions("weave_blas")
+    assert len(mm) == 1
+    assert found.functions("mm") == mm
+    assert found.functions("weave") == mm | {blas}
+    led = found.leads_to(mm)
     assert led is not None
     assert led.names == {
         "_Z8weave_mmv", "_ZN4mini6launchEv", "malloc", "cudaLaunchKernel",
     }  # fmt: skip
-    led = found.leads_to("_Z10weave_blasv")
+    led = found.leads_to([blas])
     assert led is not None
     assert led.names == {"_Z10weave_blasv", "cublasLtMatmul"}
 
@@ -232,8 +234,7 @@ def test_calls_in_what_a_compiler_makes_are_followed(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", "k.so", "k.c"], cwd=tmp_path, check=True)
     with mapped(tmp_path / "k.so") as data:
         found = host(read_elf(data))
-        assert found.functions("kept") == ["kept"]
-        led = [found.leads_to(name) for name in ("weave", "blas", "kept")]
+        led = [found.leads_to(found.functions(name)) for name in ("weave", "blas", "kept")]
         assert ["cudaLaunchKernel" in one.names for one in led if one is not None] == [True, False, True]
 
 
@@ -281,8 +282,45 @@ def test_kernels_that_are_alike_everywhere_work_wherever_there_is_code(file: Pat
     assert works({"main": {"sm_80": WORK, "sm_90a": WORK}}, file, "sm86", "sm90", "sm120") == [
         True,
         True,
-        None,
+        False,
     ]
+
+
+def test_an_operator_is_found_by_the_name_that_torch_was_told(file: Path) -> None:
+    code = {"main": {"sm_90a": WORK}}
+    file.write_bytes(launching("do_the_mixing", code))
+    assert launched(file, "mix") is None
+    file.write_bytes(launching("do_the_mixing", code, registered="mini::mix.out"))
+    found = launched(file, "mix")
+    assert found is not None
+    assert list(found) == ["main"]
+    assert launched(file, "mixing") is not None, "what torch was not told is found by the function's name"
+
+
+def test_one_instance_of_a_template_that_works_is_enough(file: Path) -> None:
+    wide, narrow = "_Z6weave_ILi256EEvPf", "_Z6weave_ILi128EEvPf"
+    code = {wide: {"sm_90": PRINTS, "sm_100": WORK}, narrow: {"sm_90": WORK[:80], "sm_100": WORK[:80]}}
+    assert works(code, file, "sm90", "sm100") == [True, True]
+    assert works({wide: code[wide], "_Z3addPf": code[narrow]}, file, "sm90", "sm100") == [None, True]
+
+
+def test_kernels_for_other_formats_do_not_hide_a_larger_one_that_works(file: Path) -> None:
+    code = {"plain": {"sm_90": WORK, "sm_100": WORK}, "packed": {"sm_100": WORK[:60]}}
+    assert works(code, file, "sm90", "sm100") == [True, True]
+    assert works({**code, "packed": {"sm_100": WORK * 2}}, file, "sm90", "sm100") == [None, True]
+
+
+PTX = b".version 8.0\n.target sm_80\n\n.visible .entry main(\n)\n{\n%s}\n"
+
+
+def test_ptx_is_measured_by_its_instructions(file: Path) -> None:
+    work, traps = b"{\nadd.s32 %r1, %r1, 1;\n}\n" * 90, b"trap;\nadd.s32 %r1, %r1, 1;\n" * 45
+    for body, answer in ((work, True), (traps, False), (b"ret;\n", False)):
+        file.write_bytes(launching("mix", {"main": {"sm_90a": WORK}}, ptx=PTX % body))
+        found = launched(file, "mix")
+        assert found is not None
+        assert does_work(found, parse_architecture("sm90")) is True
+        assert does_work(found, parse_architecture("sm120")) is answer
 
 
 def test_an_operator_is_cited_by_the_kernels_behind_it(file: Path) -> None:

@@ -85,6 +85,20 @@ def test_a_second_library_with_code_keeps_the_answer_open(engine: Engine) -> Non
     assert engine.verdicts("elm", "sm120", "sm121") == {"sm120": "unknown", "sm121": "blocked"}
 
 
+def test_the_library_that_tells_torch_of_the_operator_is_the_one_that_counts(engine: Engine) -> None:
+    work = {"main": {"sm_90a": [0x986] * 90}}
+    put(engine, launching("weave_it", work, registered="weave_mm"))
+    put(engine, compiled("sm_120a"), "minilib/other.abi3.so")
+    assert engine.verdicts("elm", "sm90", "sm120") == {"sm90": "no_static_obstacle", "sm120": "blocked"}
+
+    put(
+        engine,
+        launching("weave_it", {"main": {"sm_120a": [0x986] * 90}}, registered="weave_mm"),
+        "minilib.so",
+    )
+    assert engine.verdicts("elm", "sm90", "sm120") == {"sm90": "blocked", "sm120": "no_static_obstacle"}
+
+
 UP = "torch.ops.minilib.weave_up(x)"
 
 

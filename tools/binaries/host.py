@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tools.binaries.elf import BinaryError, Elf, Section
@@ -26,8 +26,8 @@ LONGEST_FUNCTION = 1 << 20
 MOST_CODE = 256 << 20
 """Bytes of code that are looked through for one library."""
 MOST_RELOCATIONS = 5_000_000
-MOST_FUNCTIONS = 1_000
-"""Functions that are followed from one; the rest of the way is not known then."""
+MOST_FUNCTIONS = 20_000
+"""Functions that are followed from a few; the rest of the way is not known then."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +68,27 @@ class Host:
         self._left = MOST_CODE
         self._led: dict[int, tuple[frozenset[int], frozenset[str]]] = {}
 
-    def functions(self, word: str) -> list[str]:
+    def functions(self, word: str) -> frozenset[int]:
         """Functions called ``word``, whatever their types; else those whose name ends so; else begins so."""
         called = {name: own_name(name) for name in self._by_name}
-        exact = sorted(name for name, own in called.items() if own == word)
-        ending = sorted(name for name, own in called.items() if own.endswith(f"_{word}"))
-        return exact or ending or sorted(name for name, own in called.items() if own.startswith(f"{word}_"))
+        exact = [name for name, own in called.items() if own == word]
+        ending = [name for name, own in called.items() if own.endswith(f"_{word}")]
+        chosen = exact or ending or [name for name, own in called.items() if own.startswith(f"{word}_")]
+        return frozenset(self._by_name[name] for name in chosen)
 
-    def leads_to(self, name: str) -> Reached | None:
-        """All that ``name`` leads to; None where it is too much."""
+    def beginning(self, word: str) -> list[int]:
+        """Functions whose symbol begins with ``word``."""
+        return sorted(at for name, at in self._by_name.items() if name.startswith(word))
+
+    def leads_to(self, functions: Collection[int]) -> Reached | None:
+        """All that these functions lead to; None where it is too much."""
         names: set[str] = set()
-        seen = {self._by_name[name]}
+        seen = set(functions)
         waiting = list(seen)
         while waiting:
             at = waiting.pop()
             names.update(self.names.get(at, ()))
-            inner, outer = self._from(at)
+            inner, outer = self.refers_to(at)
             names |= outer
             waiting += inner - seen
             seen |= inner
@@ -97,7 +102,7 @@ class Host:
         target = self._by_name.get(named) if named else place
         return target if target in self._begins else None
 
-    def _from(self, at: int) -> tuple[frozenset[int], frozenset[str]]:
+    def refers_to(self, at: int) -> tuple[frozenset[int], frozenset[str]]:
         """Functions that the one at ``at`` refers to: of this library, and imported."""
         if at not in self._led:
             inner: set[int] = set()

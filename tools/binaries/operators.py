@@ -14,6 +14,7 @@ from pathlib import Path
 from tools.binaries.elf import BinaryError, Elf, read_elf
 from tools.binaries.host import Host, host
 from tools.binaries.library import Compiled, mapped, read_compiled
+from tools.binaries.registration import entry_points, registered
 
 _CONSTANTS = ".rodata"
 
@@ -21,10 +22,12 @@ _CONSTANTS = ".rodata"
 @dataclass(frozen=True)
 class Operator:
     """One operator in one library. ``reaches``: names of the functions that it leads to, of the library and
-    imported; where the operator's own function was not found, all that the library imports."""
+    imported; where the operator's own function was not found, all that the library imports. ``told``: torch
+    is told of it under this name when the library is loaded."""
 
     compiled: Compiled
     reaches: frozenset[str]
+    told: bool
 
 
 def find_operator(path: Path, name: str) -> Operator | None:
@@ -34,19 +37,15 @@ def find_operator(path: Path, name: str) -> Operator | None:
     """
     with mapped(path) as data:
         elf = read_elf(data)
-        if not _has(elf, rb"(?<!\w)%s[\0(]" % re.escape(name.encode())):
+        if not _has(elf, rb"(?<!\w)%s[\0(.]" % re.escape(name.encode())):
             return None
-        return Operator(read_compiled(path), _reached(host(elf), name))
+        library = host(elf)
+        return Operator(read_compiled(path), _reached(library, name), bool(registered(library, name)))
 
 
 def _reached(library: Host, name: str) -> frozenset[str]:
-    found: set[str] = set()
-    for function in library.functions(name):
-        led = library.leads_to(function)
-        if led is None:
-            return library.imports
-        found |= led.names
-    return frozenset(found) or library.imports
+    led = library.leads_to(entry_points(library, name))
+    return led.names if led is not None and led.names else library.imports
 
 
 def _has(elf: Elf, pattern: bytes) -> bool:

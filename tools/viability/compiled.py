@@ -3,7 +3,7 @@
 A machine can run only what the library was compiled for (``memory.architecture.images``). Where every library
 of the environment that defines an operator has device code for other architectures alone, and the operator
 starts that code and nothing else, it cannot run: that is a refusal, although no line of source says so. So it
-is where all kernels that do the operator's work are hollow for the device (``tools.binaries.launched``).
+is where all kernels that do the operator's work are hollow for the device (``tools.binaries.work``).
 Checks in the host's compiled code are not read.
 """
 
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from memory.architecture import Architecture
 from memory.vocabulary import Because, Evidence, HypothesisState, Row, Verdict
 from tools.binaries.elf import BinaryError
-from tools.binaries.launched import Code, does_work, launched
+from tools.binaries.launched import launched
 from tools.binaries.operators import Operator, find_operator
+from tools.binaries.work import Code, does_work
 from tools.source.files import walk
 from tools.source.tree import WITHIN, SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
@@ -101,13 +102,19 @@ class CompiledCode:
                 return []  # it might be the one
             if operator is not None and operator.compiled.targets:
                 found.append(Held(file, operator))
-        return found
+        # Others may hold the same word among their strings; one that is named after the namespace is the one.
+        told = [held for held in found if held.operator.told] or found
+        return [held for held in told if _stem(held.file) == parts[0]] or told
 
     def _own(self, operator: Operator) -> bool:
         """Whether the operator starts device code of its library and none of other libraries."""
         return any(name.startswith(self._launch) for name in operator.reaches) and not any(
             name.startswith(self._elsewhere) for name in operator.reaches
         )
+
+
+def _stem(file: str) -> str:
+    return file.rpartition("/")[2].partition(".")[0]
 
 
 def _operator(name: str) -> str:
