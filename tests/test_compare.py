@@ -51,7 +51,44 @@ def test_a_changed_gate_and_a_new_backend_are_shown_with_their_lines(sides: tupl
     shown = ask(before, after).stdout
     assert f"- blocked: architecture: @supported_compute_capability([100, 103])  {GATE}:22" in shown
     assert "  - not declared\n  + blocked: option: " in shown
+    line = "@supported_compute_capability([100, 103, 120])"
+    assert changed["birch"]["became"] == [{"file": GATE, "line": 22, "text": line, "same": False}, None]
+    assert f"  = after the line that refuses reads: {line}  {GATE}:22" in shown
     assert f"{len(changed)} of 9 verdicts changed." in shown
+
+
+def test_a_refusing_line_is_followed_through_code_that_moved_and_changed(
+    sides: tuple[Engine, Engine],
+) -> None:
+    _, after = sides
+    # The same words stand in another function first; what decides has moved down and is written otherwise.
+    after.edit(
+        "minilib/jit.py",
+        """def gen_cedar_module():
+    flags = current_compilation_context.get_nvcc_flags_list(
+        supported_major_versions=[10]
+    )
+""",
+        """def gen_first_module():
+    return current_compilation_context.get_nvcc_flags_list(
+        supported_major_versions=[10]
+    )
+
+
+def gen_cedar_module():
+    flags = current_compilation_context.get_nvcc_flags_list(
+        supported_major_versions=[10, 12]
+    )
+""",
+    )
+    after.edit(GATE, '        "b": _birch_requirement,\n', '        "b": _common_requirement,\n')
+    after.edit(GATE, "def _birch_requirement", "def _other_requirement")
+    changed = {one["backend"]: one["became"] for one in json.loads(ask(*sides, "--json").stdout)["changed"]}
+
+    assert changed["cedar"][0]["text"] == "supported_major_versions=[10, 12]"
+    assert changed["cedar"][0]["line"] == after.line("minilib/jit.py", "supported_major_versions=[10, 12]")
+    assert changed["birch"] == [None, None]
+    assert "  = the line that refuses is not there after" in ask(*sides).stdout
 
 
 def test_a_change_fails_only_where_that_was_asked_for(sides: tuple[Engine, Engine]) -> None:

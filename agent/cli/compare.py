@@ -50,7 +50,8 @@ def compared(home: Home, sides: tuple[Environment, Environment], question: Quest
     from agent.comparison import comparison
 
     before, after = (traces(home, side, question) for side in sides)
-    return comparison(before, after, (sides[0].packages, sides[1].packages))
+    trees = (sides[0].tree(), sides[1].tree())
+    return comparison(before, after, (sides[0].packages, sides[1].packages), trees)
 
 
 def show(difference: dict[str, Any]) -> None:
@@ -62,8 +63,28 @@ def show(difference: dict[str, Any]) -> None:
         lines.append(f"{one['component']} {one['backend']} {one['arch']}")
         for mark, side, notes in zip("-+", ("before", "after"), one["notes"], strict=True):
             lines.append(f"  {mark} {_side(one[side], notes)}")
+        lines += _what_became(one)
     lines.append(f"{len(difference['changed'])} of {difference['cells']} verdicts changed.")
     say(lines)
+
+
+def _what_became(changed: dict[str, Any]) -> list[str]:
+    """The refusing line as it stands on the other side, where that is not shown already."""
+    from agent.text import shorten, squeeze
+    from memory.terms import Verdict
+
+    lines = []
+    names = ("before", "after")
+    for here, there, became in zip(names, reversed(names), changed["became"], strict=True):
+        row = changed[here]
+        if row is None or row.verdict != Verdict.BLOCKED or changed[there] is None:
+            continue
+        if became is None:
+            lines.append(f"  = the line that refuses is not there {there}")
+            continue
+        same = "is the same" if became["same"] else f"reads: {shorten(squeeze(became['text']), 120)}"
+        lines.append(f"  = {there} the line that refuses {same}  {became['file']}:{became['line']}")
+    return lines
 
 
 def _side(row: Row | None, notes: Sequence[str]) -> str:
