@@ -1,0 +1,148 @@
+"""Logs as they are kept: undressed, their tracebacks told apart, the first failure told from what follows."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+
+from tools.logs import read_log, tracebacks, undress
+
+ERROR = "flashinfer.BackendSupportedError: mm_fp4 does not support backend 'trtllm' with capability 120"
+BODY = f"""Traceback (most recent call last):
+  File "/venv/sglang/srt/managers/scheduler.py", line 3173, in run_scheduler_process
+    scheduler = Scheduler(
+                ^^^^^^^^^^
+  File "/venv/lib/python3.12/site-packages/flashinfer/utils.py", line 1176, in wrapper
+    raise BackendSupportedError(
+{ERROR}
+"""
+SGLANG = f"""[2026-03-07 19:20:01] server_args=ServerArgs(fp4_gemm_runner_backend='flashinfer_trtllm')
+[2026-03-07 19:20:40 TP0] Load weight begin. avail mem=94.02 GB
+[2026-03-07 19:22:11 TP3] Scheduler hit an exception: {BODY}
+[2026-03-07 19:22:12] Received sigquit from a child process. It usually means the child failed.
+[2026-03-07 19:22:13] Rank 0 scheduler is dead. Please check if there are relevant logs.
+Traceback (most recent call last):
+  File "/venv/sglang/srt/entrypoints/engine.py", line 895, in _wait_for_scheduler_ready
+    data = scheduler_pipe_readers[i].recv()
+EOFError
+"""
+VLLM_PREFIX = "(EngineCore_DP0 pid=311) ERROR 11-02 10:14:32 [core.py:900] "
+VLLM = (
+    "".join(f"{VLLM_PREFIX}{line}\n" for line in ["EngineCore failed to start.", *BODY.splitlines()])
+    + """(APIServer pid=100) Traceback (most recent call last):
+(APIServer pid=100)   File "/venv/vllm/v1/engine/utils.py", line 1473, in wait
+(APIServer pid=100)     raise RuntimeError(
+(APIServer pid=100) RuntimeError: Engine core initialization failed. See root cause above. Failed: {}
+"""
+)
+DRESSED = {
+    "bare": lambda line: line,
+    "colours": lambda line: f"\x1b[1;36m{line[:9]}\x1b[0;0m{line[9:]}",
+    "docker -t": lambda line: f"2026-03-07T19:22:11.123456789Z {line}",
+    "compose": lambda line: f"sglang-1  | {line}",
+    "kubernetes": lambda line: f"2026-03-07T19:22:11.123456789Z stderr F {line}",
+    "journal": lambda line: f"Mar 07 19:22:11 node-3 sglang[41277]: {line}",
+}
+
+
+def dress(text: str, how: str) -> bytes:
+    return "".join(f"{DRESSED[how](line)}\n" for line in text.splitlines()).encode()
+
+
+@pytest.mark.parametrize("how", DRESSED)
+@pytest.mark.parametrize("log", [SGLANG, VLLM], ids=["sglang", "vllm"])
+def test_the_first_failure_is_told_from_what_follows_it(log: str, how: str) -> None:
+    reading = read_log(BytesIO(dress(log, how)))
+    assert reading.first is not None
+    assert f"{reading.first.error}: {reading.first.message}" == ERROR
+    assert [frame.line for frame in reading.first.frames] == [3173, 1176]
+    assert reading.first.frames[0].text == "scheduler = Scheduler("
+    assert reading.first.rank in {"TP3", "EngineCore_DP0 pid=311"}
+    assert reading.cause is not None
+    assert (reading.cause.signature.id, reading.cause.arch) == ("backend-capability", "sm120")
+    assert len(reading.tracebacks) == 2
+    assert not reading.follows
+
+
+def test_dressings_are_taken_off_in_any_order() -> None:
+    line = undress(
+        "Mar 07 19:22:11 node vllm[7]: 2026-03-07T19:22:11Z \x1b[36m(Worker_TP1 pid=5)\x1b[0m "
+        "ERROR 11-02 10:14:32 [core.py:9]   File"
+    )
+    assert (line.text, line.rank, line.level, line.logged) == ("  File", "Worker_TP1 pid=5", "ERROR", True)
+    assert (
+        undress('{"log":"\\u001b[31m[rank2]: boom\\u001b[0m\\n","stream":"stderr","time":"t"}\n').text
+        == "boom"
+    )
+    assert undress("[rank2]:   File").rank == "rank2"
+    assert undress("    a | b").text == "    a | b"
+    assert undress('  File "x.py", line 3, in f').text == '  File "x.py", line 3, in f'
+
+
+def test_tracebacks_of_processes_that_write_at_once_are_told_apart() -> None:
+    one, two = (
+        [
+            f"[rank{rank}]: {line}"
+            for line in BODY.replace("capability 120", f"capability 12{rank}").splitlines()
+        ]
+        for rank in (0, 1)
+    )
+    mixed = [line for pair in zip(one, two, strict=True) for line in pair]
+    found = list(tracebacks(mixed))
+    assert [(item.rank, item.line, item.end, len(item.frames)) for item in found] == [
+        ("rank0", 1, 13, 2),
+        ("rank1", 2, 14, 2),
+    ]
+    assert [item.message[-3:] for item in found] == ["120", "121"]
+
+
+def test_a_chain_begins_with_its_cause() -> None:
+    chain = f"""{BODY}
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+RuntimeError: Initialization failed
+"""
+    first, second = tracebacks(chain.splitlines())
+    assert (first.chained, second.chained) == (False, True)
+    assert read_log(BytesIO(chain.encode())).first == first
+
+
+def test_a_warning_that_was_caught_is_not_the_failure() -> None:
+    warned = BODY.replace(ERROR, "ImportError: cannot import name 'x' from 'y'")
+    dressed = "".join(f"WARNING 11-02 10:00:00 [a.py:1] {line}\n" for line in warned.splitlines())
+    reading = read_log(BytesIO(f"{dressed}{VLLM}".encode()))
+    assert reading.first is not None
+    assert reading.first.error == "flashinfer.BackendSupportedError"
+    assert reading.cause is not None
+    assert reading.cause.signature.id == "backend-capability"
+
+
+def test_a_log_of_aftermath_alone_says_so() -> None:
+    tail = SGLANG[SGLANG.index("[2026-03-07 19:22:12]") :]
+    reading = read_log(BytesIO(tail.encode()))
+    assert (reading.first, reading.cause, reading.follows) == (None, None, True)
+    assert read_log(BytesIO(b"all is well\n")).follows is False
+
+
+def test_a_failure_without_traceback_is_found() -> None:
+    reading = read_log(BytesIO(b"ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'\n"))
+    assert reading.first is None
+    assert reading.cause is not None
+    assert reading.cause.signature.outcome.value == "compile_failed"
+
+
+def test_a_traceback_cut_off_is_kept_without_its_end() -> None:
+    (lost,) = tracebacks(BODY.splitlines()[:4])
+    assert (lost.error, lost.end, len(lost.frames)) == ("", 4, 1)
+
+
+def test_only_where_tracebacks_begin_a_long_log_is_read_again() -> None:
+    filler = b"[2026-03-07 19:20:40 TP0] Decode batch. #running-req: 64\n" * 60_000
+    log = BytesIO(filler + SGLANG.encode() + filler + SGLANG.encode())
+    reading = read_log(log)
+    assert [one.line for one in reading.tracebacks] == [60_003, 60_013, 120_019, 120_029]
+    assert reading.cause is not None
+    assert reading.cause.line == 60_009

@@ -1,0 +1,75 @@
+"""What a logger, a container runtime or a journal put in front of a line, taken off again.
+
+Patterns match at the beginning of a line only, and a repetition in them is over characters that what follows
+it does not hold: none of them backtracks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+LONGEST = 8192
+"""Characters of a line that are looked at."""
+
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
+_DRESSING = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\[pod/[^\]]+\] ?",  # kubectl logs --prefix
+        r"[\w.-]+ +\| ?",  # docker compose
+        rf"{_TIME}(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?",  # docker logs -t, CRI
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w./@:-]+(?:\[\d+\])?: ",  # journald, syslog
+        r"\[(?P<rank>rank\d+|default\d+|\d+)\]: ?",  # torchrun, mpirun
+        rf"\[{_TIME}(?: (?P<rank>[A-Z]+\d+[^\]]*))?\] (?=(?P<logged>))",  # sglang
+        r"\((?P<rank>[^()=]*pid=\d+)[^()]*\) ?",  # vllm, ray
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[[^\]]+\] )?",
+        rf"{_TIME} - (?:\S+ - )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) - (?:\S+ - )?",
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:",  # Python's own logger
+    )
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as its program wrote it."""
+
+    text: str
+    rank: str | None = None
+    """Which of several processes wrote it, as the log calls it; None where it does not say."""
+    level: str | None = None
+    """``WARNING``, ``ERROR``, …, where it says so."""
+    logged: bool = False
+    """Whether a logger of the program began a record here."""
+
+
+def undress(line: str) -> Line:
+    """Take off colours, times, container and unit names, ranks and levels, in whatever order they stand."""
+    text = _CONTROL.sub("", line[:LONGEST]).rstrip("\r\n")
+    if text.startswith('{"log":'):  # docker's files
+        text = _logged(text)
+    rank = level = None
+    logged = False
+    bare = False
+    while not bare:
+        bare = True
+        for pattern in _DRESSING:
+            if match := pattern.match(text):
+                found = match.groupdict()
+                rank = found.get("rank") or rank
+                level = found.get("level") or level
+                logged = logged or found.get("logged") is not None or found.get("level") is not None
+                text = text[match.end() :]
+                bare = not match.end()
+                break
+    return Line(text, rank, level, logged)
+
+
+def _logged(text: str) -> str:
+    try:
+        value = json.loads(text).get("log")
+    except (ValueError, AttributeError):
+        return text
+    return _CONTROL.sub("", value).rstrip("\r\n") if isinstance(value, str) else text

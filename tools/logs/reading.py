@@ -1,0 +1,104 @@
+"""A log read once: what failed first, told from what followed.
+
+When one process of an engine fails, the others are ended, time out and are torn down, and each says so at
+length: the last traceback is seldom the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import BinaryIO
+
+import re2
+
+from memory.signatures import Match, Scanner, Signature, signatures
+from memory.terms import Outcome
+from tools.logs.tracebacks import HEADER, Traceback, tracebacks
+
+WINDOW = 1 << 18
+"""Bytes that are read at a traceback."""
+MOST = 50
+"""Tracebacks of a log that are kept."""
+
+_FOLLOWING = frozenset({"KeyboardInterrupt", "SystemExit", "EOFError", "asyncio.exceptions.CancelledError"})
+"""Exceptions of a process that was ended, or that read from one that was."""
+_MILD = frozenset({"DEBUG", "INFO", "WARNING"})
+_TRACEBACK = Signature(
+    id="traceback",
+    pattern=re2.escape(HEADER),
+    outcome=Outcome.CRASHED,
+    kind="traceback",
+    advice="",
+    sources=(),
+    fatal=False,
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a log shows. ``first`` and ``cause`` are None where nothing in it says what failed."""
+
+    tracebacks: tuple[Traceback, ...]
+    """In the order in which they begin, at most :data:`MOST`."""
+    matches: tuple[Match, ...]
+    """Lines that a signature fits, in their order."""
+    first: Traceback | None
+    """The first that is neither a warning's nor follows from something else."""
+    cause: Match | None
+    """The signature of ``first``; else the first line that says that something failed."""
+    follows: bool
+    """Whether there is nothing but what follows a failure: its beginning is not in this log."""
+
+
+@cache
+def _scanner() -> Scanner:
+    return Scanner((*signatures(), _TRACEBACK))
+
+
+def read_log(log: BinaryIO) -> Reading:
+    """Read a log of any length in little memory. ``log`` is a file that can be read twice (``seek``)."""
+    found = list(_scanner().scan(log))
+    matches = tuple(match for match in found if match.signature is not _TRACEBACK)
+    begun = [match for match in found if match.signature is _TRACEBACK]
+    seen = tuple(_tracebacks(log, begun))
+    first = _first(seen, matches)
+    cause = _cause(first, matches)
+    after = any(match.signature.after for match in matches) or bool(seen)
+    return Reading(seen, matches, first, cause, after and first is None and cause is None)
+
+
+def _tracebacks(log: BinaryIO, begun: list[Match]) -> Iterator[Traceback]:
+    """The tracebacks of a log, read where they begin. Those that overlap are read together."""
+    read_to = -1
+    found: list[Traceback] = []
+    for match in begun:
+        if match.offset <= read_to or len(found) >= MOST:
+            continue
+        log.seek(match.offset)
+        window = log.read(WINDOW)
+        # What begins near the end of the window is read again, whole.
+        read_to = match.offset + (len(window) if len(window) < WINDOW else WINDOW // 2)
+        lines = window.decode("utf-8", "replace").split("\n")
+        limit = match.line + window[: read_to - match.offset].count(b"\n")
+        found += [one for one in tracebacks(lines, match.line) if one.line <= limit]
+    yield from sorted(found, key=lambda one: one.line)[:MOST]
+
+
+def _first(seen: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Traceback | None:
+    after = {match.line for match in matches if match.signature.after}
+    causes = [one for one in seen if one.error not in _FOLLOWING and one.end not in after]
+    return next((one for one in causes if one.level not in _MILD), None)
+
+
+def _cause(first: Traceback | None, matches: tuple[Match, ...]) -> Match | None:
+    """The signature that names what failed."""
+    telling = [match for match in matches if match.signature.fatal and not match.signature.after]
+    if first is not None:
+        own = [match for match in telling if first.line <= match.line <= first.end]
+        # The exception itself says more than a line of source that is quoted above it.
+        own.sort(key=lambda match: match.line != first.end)
+        before = [match for match in telling if match.line < first.line]
+        return next(iter([*own, *before]), None)
+    return telling[0] if telling else None
