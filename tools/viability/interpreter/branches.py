@@ -152,18 +152,11 @@ def fork(
             raise Leave("return", pop_pending(frame, exits))
         assert raised is not None
         raise raised
-    joined = ends[0]
-    for end in ends[1:]:
-        joined = {
-            name: end[name]
-            if name not in joined
-            else join(joined[name], end.get(name, joined[name]), all(usual))
-            for name in {**joined, **end}
-        }
-    frame.locals.clear()
-    frame.locals.update(joined)
+    join_locals(frame, ends, all(usual))
     if left is not None and len(ends) == 1:
         raise left
+    if left is not None and left.how == "continue":
+        frame.skipped = True
     if after is not None:
         # Whatever follows runs only if no side returned or left the loop.
         m.assume(frame, after)
@@ -204,6 +197,18 @@ def join(first: Any, second: Any, soft: bool) -> Any:
         return first
     value = merge(first, second)
     return soften(value) if soft else value
+
+
+def join_locals(frame: Frame, ends: list[dict[str, Any]], soft: bool) -> None:
+    """Give a frame what its ways leave in its variables."""
+    joined = ends[0]
+    for end in ends[1:]:
+        joined = {
+            name: end[name] if name not in joined else join(joined[name], end.get(name, joined[name]), soft)
+            for name in {**joined, **end}
+        }
+    frame.locals.clear()
+    frame.locals.update(joined)
 
 
 def _roll_back(m: Machine) -> list[tuple[Any, Any, Any]]:

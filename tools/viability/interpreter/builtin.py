@@ -173,11 +173,18 @@ def _filter(m: Machine, args: list[Any], kw: dict[str, Any], frame: Any = None, 
 
 def _sorted(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     items, t = elements(m, args[0])
-    values = [deep(item)[0] for item in items or []]
+    key, backwards = kw.get("key"), bool(bare(kw.get("reverse", False)))
+    if items is None:
+        return taint(UNKNOWN, t)
+    by = [deep(item if bare(key) is None else call(m, key, [item], {}, None, None)) for item in items]
+    for _, why in by:
+        t = t | why
+    order = [value for value, _ in by]
     try:
-        if items is None or has_unknown(values) or (kw.get("key") is not None and len(items) > 1):
+        if has_unknown(order) and len(items) > 1:
             return taint(UNKNOWN, t)
-        return taint(sorted(values, reverse=bool(bare(kw.get("reverse", False)))), t)
+        places = sorted(range(len(items)), key=order.__getitem__, reverse=backwards)
+        return taint(m.made([items[place] for place in places]), t)
     except TypeError:
         return taint(UNKNOWN, t)
 

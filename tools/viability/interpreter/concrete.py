@@ -72,8 +72,10 @@ def _mutate(m: Machine, v: Any, name: str, args: list[Any]) -> Any:
                 _put(m, v, item)
         return None
     if name == "pop":
-        if v and not args and not m.is_lost(v):
-            return v.pop()
+        where = [bare(arg) for arg in args]
+        there = all(isinstance(at, int) and -len(v) <= at < len(v) for at in where)
+        if v and there and not m.is_lost(v):
+            return v.pop(*where)
         m.lose(v)
         return UNKNOWN
     if name == "insert" and isinstance(bare(args[0]), int):

@@ -31,6 +31,8 @@ class Frame:
     flow: Taint = CLEAN
     pending: list[tuple[Any, bool]] = field(default_factory=list)
     """Values returned on sides that may have been taken, and whether only the data decides."""
+    skipped: bool = False
+    """The round of a loop in progress may have been left for the next one."""
     yields: list[Any] | None = None
     globals_declared: frozenset[str] = frozenset()
     nonlocals: frozenset[str] = frozenset()

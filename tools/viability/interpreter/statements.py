@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tools.viability.interpreter.assignments import assign
-from tools.viability.interpreter.branches import fork
+from tools.viability.interpreter.branches import fork, join_locals
 from tools.viability.interpreter.compare import compare
 from tools.viability.interpreter.dispatch import Leave, call_method, evaluate, has_method, run, statement
 from tools.viability.interpreter.items import elements
@@ -44,20 +44,31 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
         assign(m, node.target, UNKNOWN, frame)
         fork(m, frame, [node.body, []], depends, m.site(frame, node, "guard"))
         return
+    outer, left = frame.skipped, list[dict[str, Any]]()
     for item in items[:LOOP_LIMIT]:
         # An item of a literal list remembers the list.
         literal = tuple(site for site in depends.sites if site.role == "list")
         assign(m, node.target, taint(item, Taint(depends.kinds, literal)), frame)
+        frame.skipped = False
         try:
             run(m, node.body, frame)
         except Leave as leave:
-            if leave.how == "return":
+            if frame.skipped and leave.how == "return":
+                # The round may have ended before: then the next one comes.
+                frame.pending.append((leave.value, False))
+            elif frame.skipped and leave.how == "break":
+                left.append(dict(frame.locals))
+            elif leave.how == "return":
                 raise
-            if leave.how == "break":
-                return
-    if len(items) > LOOP_LIMIT:
-        m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
-    run(m, node.orelse, frame)
+            elif leave.how == "break":
+                break
+    else:
+        if len(items) > LOOP_LIMIT:
+            m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
+        run(m, node.orelse, frame)
+    frame.skipped = outer
+    if left:
+        join_locals(frame, [*left, dict(frame.locals)], soft=False)
 
 
 @statement(ast.While)
