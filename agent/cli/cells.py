@@ -16,7 +16,7 @@ from tools.engines.options import Option, discover_options, is_backend_option
 from tools.environment.model import Environment
 from tools.registry import registry
 from tools.viability.profile import covering
-from tools.viability.trace import TraceInput, trace_key, trace_many
+from tools.viability.trace import ExplainInput, TraceInput, trace_key, trace_many
 
 
 def options_of(
@@ -68,8 +68,9 @@ def read(home: Home, environment: Environment, question: Question) -> tuple[list
         classes = _model_classes(home, named, question.engine, question.model)
     what = f"{len(cells)} backends" if question.backend is None else f"{chosen[0].flag} {question.backend}"
     progress(f"following {what} through the source")
+    asking = TraceInput if question.backend is None else ExplainInput
     inputs = [
-        TraceInput(
+        asking(
             environment=named,
             component=component,
             backend=backend,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +23,10 @@ from agent.cli.common import (
     the_home,
 )
 from memory.home import Home
+from memory.terms import Verdict
+
+if TYPE_CHECKING:
+    from agent.layout import Line
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,13 @@ def _investigated(home: Home, name: str) -> Earlier:
 @click.option(
     "--transcript", metavar="ID", help="Judge as that investigation did, where no option says else."
 )
+@click.option(
+    "--compare",
+    "others",
+    metavar="P==V|ENV",
+    multiple=True,
+    help="Say what it is with this package, or in this environment; repeatable.",
+)
 @engine_option
 @scenario_option
 @json_option
@@ -88,6 +100,7 @@ def explain(
     quantisation: str | None,
     model: str | None,
     transcript: str | None,
+    others: tuple[str, ...],
     engine: str | None,
     scenario: tuple[str, ...],
     as_json: bool,
@@ -100,6 +113,7 @@ def explain(
       agent explain fp4_gemm flashinfer_cudnn --arch sm120 -p sglang==0.5.9 -p flashinfer-python==0.6.5
       agent explain moe_runner flashinfer_trtllm --transcript 20260307-3f9a1c
       agent explain attention triton --arch h200 --json
+      agent explain moe_runner flashinfer_trtllm sglang==0.5.9 --arch sm120 --compare sglang==0.5.10
     """
     progress("looking up the environment")
     from agent.cli.matrix import Question, architectures, engine_of, traces
@@ -127,19 +141,25 @@ def explain(
         model_classes=() if model else earlier.model_classes,
     )
     (trace,) = traces(home, found, question)
+    versions: list[dict[str, Any]] = []
+    if others or trace.row.verdict == Verdict.BLOCKED:
+        from agent.cli.compare import other_side
+        from agent.cli.elsewhere import elsewhere
+
+        asked = [other_side(home, others, requirements, found, parse_architecture(wanted))] if others else []
+        versions = elsewhere(home, found, question, asked)
     if as_json:
-        emit(trace)
+        emit({**trace, "elsewhere": versions})
     else:
-        _draw(trace, found.packages)
+        _draw(trace, found.packages, versions)
     return 0
 
 
-def _draw(trace: Any, packages: dict[str, str]) -> None:
-    from agent.layout import Line, versions
+def _draw(trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, Any]]) -> None:
+    from agent.layout import versions
     from agent.reasons import NAMES, conditions, reason
     from agent.report import STYLES
     from agent.text import safe, squeeze
-    from memory.terms import Verdict
 
     row = trace.row
     under = ", ".join(f"{key}={value}" for key, value in trace.scenario.items())
@@ -169,4 +189,47 @@ def _draw(trace: Any, packages: dict[str, str]) -> None:
     label = "it says" if row.verdict == Verdict.BLOCKED else "not followed"
     for note in trace.notes:
         lines.append([(f"{label}: {squeeze(note)}", "dim")])
+    lines += _openings(trace.openings)
+    lines += _versions(elsewhere)
     draw(lines)
+
+
+_WHAT = {
+    "architecture": "this backend on",
+    "option": "another backend",
+    "variable": "the variable",
+    "setting": "the option",
+    "quantisation": "the quantisation",
+    "build": "a build of",
+}
+
+
+def _openings(openings: Sequence[Any]) -> list[Line]:
+    """What would open the deciding gate, the same kind of change on one line."""
+    from agent.reasons import NAMES
+    from agent.text import squeeze
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in openings:
+        if one.kind == "option" and one.verdict in (Verdict.BLOCKED, Verdict.NOT_APPLICABLE):
+            continue  # another value that is no better
+        then = f" ({NAMES[Verdict(one.verdict)]})" if one.verdict is not None else ""
+        found.setdefault((one.kind, one.name), []).append(f"{one.value}{then}")
+    lines: list[Line] = [[("", "")], [("what would open that gate:", "bold")]] if found else []
+    for (kind, name), values in found.items():
+        shown = "" if kind == "architecture" else f" {name}"
+        lines.append([("  ", ""), (squeeze(f"{_WHAT[kind]}{shown}: {', '.join(values)}"), "")])
+    return lines
+
+
+def _versions(elsewhere: Sequence[dict[str, Any]]) -> list[Line]:
+    """The same with other packages, one environment a line."""
+    from agent.reasons import NAMES
+    from agent.text import squeeze
+
+    lines: list[Line] = [[("", "")], [("with other versions:", "bold")]] if elsewhere else []
+    for one in elsewhere:
+        differ = ", ".join(f"{name} {version or 'absent'}" for name, version in one["packages"].items())
+        says = NAMES[Verdict(one["verdict"])]
+        lines.append([("  ", ""), (squeeze(f"{differ or one['environment']}: {says}"), "")])
+    return lines

@@ -7,7 +7,7 @@ under all that it follows from, which is the question, the packages and this pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from agent.cli.common import CommandError, progress
@@ -70,4 +70,16 @@ def traces(home: Home, environment: Environment, question: Question) -> list[Any
 
             found, keys = read(home, environment, question)
             cache.put_all(key, keys)
+            for row in (plain(text).row for text in found):
+                one = replace(question, components=(row.component,), backend=row.backend, archs=(row.arch,))
+                cache.put(_cell_key(environment, one), row.verdict)
     return [plain(text) for text in found]
+
+
+def known_verdict(cache: TraceCache, environment: Environment, question: Question) -> str | None:
+    """The verdict of the one cell of ``question``, if that was ever read there."""
+    return cache.get(_cell_key(environment, question))
+
+
+def _cell_key(environment: Environment, one: Question) -> str:
+    return sha256_of(["cell", program_version(*FOLDERS), environment.fingerprint, asdict(one)])

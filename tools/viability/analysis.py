@@ -38,6 +38,9 @@ Result = TypeVar("Result")
 Frozen = tuple[tuple[str, str], ...]
 """A scenario as a key."""
 
+VARIABLE = "$"
+"""In a scenario, what the name of an environment variable begins with."""
+
 CONTRASTS = ((10, 0), (12, 0), (9, 0), (8, 9), (10, 3), (12, 1), (8, 0))
 """Architectures that a refusal is contrasted with: one of each kind that engines tell apart."""
 
@@ -300,6 +303,8 @@ class Analysis:
         name = scenario.get("quantization")
         facts.overrides["quantization"] = Tainted(None if name == "none" else name, of(Kind.QUANTISATION))
         for key, value in scenario.items():
+            if key.startswith(VARIABLE):
+                facts.environment[key.removeprefix(VARIABLE)] = value
             if key in self.discovery.option_table.fields and key != "quantization":
                 facts.overrides[key] = Tainted(value, of(Kind.PARALLELISM))
         return facts

@@ -26,6 +26,10 @@ class Cell:
         return f"sm{self.arch[0]}{self.arch[1]}"
 
 
+RunCell = Callable[[str, tuple[int, int]], Run]
+"""Runs the same layer and scenario for another backend and architecture (remembered by the caller)."""
+
+
 @dataclass
 class Judgement:
     """A row and what explains it."""
@@ -37,7 +41,6 @@ class Judgement:
     """Whether the way was not followed to its end."""
     kind: dict[str, str] = field(default_factory=dict)
     """The kind of model it was judged for, where the way depends on it."""
-
-
-RunCell = Callable[[str, tuple[int, int]], Run]
-"""Runs the same layer and scenario for another backend and architecture (remembered by the caller)."""
+    run: Run | None = None
+    """The run that it was judged by, and how to run the same for others."""
+    again: RunCell | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,8 @@ class Facts:
     )
     operators: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     """Operators of torch that are functions of the engine: name → module and function."""
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Environment variables that the scenario sets."""
     layer: Any = None
     """The layer under test, once it is built: what a model finds under a layer's name."""
     module_methods: frozenset[str] = MODULE_METHODS
@@ -122,7 +124,8 @@ class Facts:
         versions = self.world.versions
         if "torch" in versions:
             constants["torch.__version__"] = Tainted(versions["torch"], of(Kind.DEPENDENCY))
-        self.library = Library(constants, versions, frozenset(data["vendor_attributes"]))
+        self.library = Library(constants, versions, frozenset(data["vendor_attributes"]), self.environment)
+        self._variables: set[str] = set()
         self.frameworks = frozenset(data["frameworks"]) | STANDARD
         self.outside: set[str] = set()
         """Packages outside the sources that the run met."""
@@ -175,6 +178,14 @@ class Facts:
     @property
     def versions(self) -> dict[str, str]:
         return self.library.versions
+
+    @property
+    def variables(self) -> Set[str]:
+        return self._variables
+
+    def variable(self, name: str) -> str | None:
+        self._variables.add(name)
+        return self.environment.get(name)
 
     def external(self, path: str) -> Any:
         self.outside.add(path.split(".", 1)[0])

@@ -24,11 +24,26 @@ def judge(
     code: CompiledCode,
     dedicated: Callable[[], bool] = lambda: False,
 ) -> Judgement:
-    """The row of one cell.
+    """The row of one cell, and the run that it rests on.
 
     ``others`` are the option's other values, ``archs`` the architectures to contrast with, ``code`` is what
     the tree holds compiled; ``dedicated`` tells whether architectures of every other generation are refused.
     """
+    judged = _judge(cell, run, again, others, archs, tree, code, dedicated)
+    judged.run, judged.again = run, again
+    return judged
+
+
+def _judge(
+    cell: Cell,
+    run: Run,
+    again: RunCell,
+    others: list[str],
+    archs: list[tuple[int, int]],
+    tree: SourceTree,
+    code: CompiledCode,
+    dedicated: Callable[[], bool],
+) -> Judgement:
     if run.problem is not None:
         return unknown(cell, f"the analyser gave up: {run.problem}")
     if run.foreign is not None:

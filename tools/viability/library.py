@@ -10,7 +10,7 @@ import math
 import operator
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
@@ -63,9 +63,17 @@ class DefaultDict(dict[Any, Any]):
 
 
 class Library:
-    """Lookups for one scenario. ``constants``: dotted path → value; ``versions``: distribution → version."""
+    """Lookups for one scenario. ``constants``: dotted path → value; ``versions``: distribution → version;
+    ``environment``: the variables that are set."""
 
-    def __init__(self, constants: dict[str, Any], versions: dict[str, str], vendor: frozenset[str]) -> None:
+    def __init__(
+        self,
+        constants: dict[str, Any],
+        versions: dict[str, str],
+        vendor: frozenset[str],
+        environment: Mapping[str, str],
+    ) -> None:
+        self.environment = environment
         self.constants = constants
         self.versions = versions
         self.vendor = vendor
@@ -78,7 +86,7 @@ class Library:
         if parts[0] == "torch" and len(parts) == 2 and parts[1] in DTYPES:
             return External(f"torch.{DTYPES[parts[1]]}")
         if parts[0] == "os" and path == "os.environ":
-            return {}
+            return {name: Tainted(value, of(Kind.VARIABLE)) for name, value in self.environment.items()}
         if parts[0] == "torch" and len(parts) > 2 and parts[1] == "nn" and parts[2] == "parameter":
             return External(".".join(["torch.nn", *parts[3:]]))
         return External(path)
@@ -206,7 +214,11 @@ def _replace(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 
 
 def _getenv(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    return taint(args[1] if len(args) > 1 else kw.get("default"), of(Kind.VARIABLE))
+    name = bare(args[0]) if args else None
+    given = m.facts.variable(name) if isinstance(name, str) else None
+    if given is None:
+        given = args[1] if len(args) > 1 else kw.get("default")
+    return taint(given, of(Kind.VARIABLE))
 
 
 def _version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:

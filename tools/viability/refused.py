@@ -100,30 +100,16 @@ def _cause(
     if Kind.VENDOR in refusal.guard.kinds and not _STRONGER & refusal.guard.kinds:
         return Because.VENDOR
 
-    def refused_there(other: Run) -> bool:
-        there = other.refused
-        return there is not None and (there.site.file, there.site.line) == (
-            refusal.site.file,
-            refusal.site.line,
-        )
-
-    def passes(other: Run) -> bool:
-        return (
-            other.problem is None
-            and not refused_there(other)
-            and (other.refused is None or other.refused.proven)
-        )
-
     if Kind.ARCH in refusal.guard.kinds:
         for arch in archs:
             if arch == cell.arch:
                 continue
             there = again(cell.backend, arch)
-            if _gets_past(there, refusal) or (passes(there) and _reached(there, run)):
+            if opens(there, run, refusal):
                 return Because.ARCHITECTURE
     for other in others:
         there = again(other, cell.arch)
-        if other != cell.backend and (_gets_past(there, refusal) or (passes(there) and _reached(there, run))):
+        if other != cell.backend and opens(there, run, refusal):
             decisive = refusal.guard.kinds
             return (
                 Because.QUANTISATION
@@ -134,9 +120,24 @@ def _cause(
         # Everything is refused on this architecture by the same gate; another must pass it.
         for arch in archs:
             there = again(cell.backend, arch)
-            if arch != cell.arch and passes(there) and _reached(there, run):
+            if arch != cell.arch and _passes(there, refusal) and _reached(there, run):
                 return Because.ARCHITECTURE
     return None
+
+
+def opens(other: Run, run: Run, refusal: RaiseRecord) -> bool:
+    """Whether the place that refuses ``run`` lets ``other`` through."""
+    return _gets_past(other, refusal) or (_passes(other, refusal) and _reached(other, run))
+
+
+def _passes(other: Run, refusal: RaiseRecord) -> bool:
+    there = other.refused
+    if other.problem is not None:
+        return False
+    if there is None:
+        return True
+    same = (there.site.file, there.site.line) == (refusal.site.file, refusal.site.line)
+    return there.proven and not same
 
 
 def _gets_past(other: Run, refusal: RaiseRecord) -> bool:

@@ -21,6 +21,7 @@ from tools.viability.batch import follow
 from tools.viability.cache import TraceCache
 from tools.viability.cell import Cell, Judgement
 from tools.viability.profile import engines
+from tools.viability.unblock import Opening, openings
 from tools.viability.undecided import unknown
 
 
@@ -37,6 +38,13 @@ class TraceInput(Contract):
     """The target's scheme, e.g. ``nvfp4``; components that have a scheme of their own ignore it."""
     scenario: dict[str, str] = Field(default_factory=dict)
     """Options of the engine set otherwise than by default, by field name."""
+
+
+class ExplainInput(TraceInput):
+    """One cell, of which more is asked than its verdict."""
+
+    openings: bool = True
+    """What would open the gate that refuses it."""
 
 
 class Hop(Contract):
@@ -57,6 +65,8 @@ class Trace(Contract):
     hops: tuple[Hop, ...] = ()
     scenario: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    openings: tuple[Opening, ...] = ()
+    """What would open the gate that refuses, where that was asked for."""
 
 
 @tool(effect=Effect.READS, alone=True)
@@ -178,13 +188,21 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
     try:
         arch = parse_architecture(cell.arch)
         scenario = analysis.scenario(cell.component, cell.quantisation, cell.scenario)
-        judged = analysis.judge(
-            Cell(cell.component, cell.backend, (arch.major, arch.minor)), scenario, cell.model_classes
-        )
+        question = Cell(cell.component, cell.backend, (arch.major, arch.minor))
+        judged = analysis.judge(question, scenario, cell.model_classes)
         hops = _hops(analysis, judged)
+        opening: tuple[Opening, ...] = ()
+        if isinstance(cell, ExplainInput):
+            opening = openings(analysis, question, {**scenario, **judged.kind}, cell.model_classes, judged)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in us must not take the batch down
         return _failed(cell, f"{type(error).__name__}: {error}")
-    trace = Trace(row=judged.row, hops=hops, scenario={**scenario, **judged.kind}, notes=tuple(judged.notes))
+    trace = Trace(
+        row=judged.row,
+        hops=hops,
+        scenario={**scenario, **judged.kind},
+        notes=tuple(judged.notes),
+        openings=opening,
+    )
     return _Done(trace.model_dump_json(), True)
 
 

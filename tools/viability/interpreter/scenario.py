@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Protocol
 
 from tools.viability.interpreter.machine import Machine
@@ -33,6 +33,13 @@ class Scenario(Protocol):
     @property
     def versions(self) -> Mapping[str, str]:
         """Distribution → version, as far as the environment tells."""
+
+    @property
+    def variables(self) -> Set[str]:
+        """Environment variables that were asked for."""
+
+    def variable(self, name: str) -> str | None:
+        """The value of an environment variable, None where nobody sets it."""
 
     def external(self, path: str) -> Any:
         """What a dotted path outside the sources stands for."""
