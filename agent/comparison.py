@@ -51,7 +51,8 @@ def comparison(
 def _became(row: Row | None, here: SourceTree, there: SourceTree) -> dict[str, Any] | None:
     """What the line that refuses is on the other side."""
     place = deciding(row) if row is not None and row.verdict == Verdict.BLOCKED else None
-    return counterpart(place, here, there) if place is not None else None
+    found = counterpart(place, here, there) if place is not None else None
+    return found._asdict() if found is not None else None
 
 
 def _by_cell(traces: Iterable[Trace]) -> dict[Key, Trace]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from memory.vocabulary import Evidence
@@ -17,11 +17,18 @@ Span = tuple[int, int]
 """First line and the one after the last, from 0."""
 
 
-def counterpart(evidence: Evidence, here: SourceTree, there: SourceTree) -> dict[str, Any] | None:
-    """``{"file", "line", "text", "same"}`` of the first cited line in ``there``; None if it is gone.
+class Counterpart(NamedTuple):
+    file: str
+    line: int
+    text: str
+    same: bool
+    """Word for word."""
 
-    ``evidence`` cites ``here``. The line is looked for in the definition of the same name; ``same``: there it
-    stands word for word.
+
+def counterpart(evidence: Evidence, here: SourceTree, there: SourceTree) -> Counterpart | None:
+    """The first cited line as it stands in ``there``; None if it is gone.
+
+    ``evidence`` cites ``here``. The line is looked for in the definition of the same name.
     """
     from tools.source.tree import SourceError
 
@@ -52,7 +59,7 @@ def counterpart(evidence: Evidence, here: SourceTree, there: SourceTree) -> dict
         else:
             return None
         place = span[0] + found
-        return {"file": evidence.file, "line": place + 1, "text": after[found], "same": tag == "equal"}
+        return Counterpart(evidence.file, place + 1, after[found], tag == "equal")
     return None
 
 
