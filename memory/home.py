@@ -44,6 +44,16 @@ class Home:
         return self.root / "transcripts"
 
     @property
+    def imported(self) -> Path:
+        """Sessions of other agents, one file each (:mod:`transcripts.imported`)."""
+        return self.root / "imported"
+
+    @property
+    def imported_db(self) -> Path:
+        """The index of :attr:`imported`: may be deleted at any time."""
+        return self.root / "imported.db"
+
+    @property
     def artifacts(self) -> Path:
         return self.root / "artifacts"
 

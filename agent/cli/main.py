@@ -21,6 +21,7 @@ ERRORS = {
     ("memory.artifacts", "ArtifactError"): 4,
     ("memory.database", "StoreError"): 2,
     ("transcripts.chain", "LogError"): 2,
+    ("transcripts.importers.source", "ImportingError"): 2,
     ("agent.drivers", "DriverError"): 3,
     ("agent.words", "QuestionError"): 2,
     ("agent.cli.common", "CommandError"): 2,

@@ -1,0 +1,87 @@
+"""Sessions of other agents: real samples counted by hand, and what stands where in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import agent, one_line
+
+from memory.home import Home
+from transcripts.imported.model import Session
+from transcripts.imported.reader import Library
+from transcripts.importers.importing import import_path
+
+SAMPLES = Path(__file__).parent / "data" / "sessions"
+EXPECTED = json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8"))
+
+
+def imported(home: Home, path: Path) -> Session:
+    (kept,) = import_path(home, path, lambda value: value, lambda _: None)
+    return kept.session
+
+
+def at(source: dict[str, Any], folder: Path) -> bytes:
+    """The bytes that a place names."""
+    with (folder / source["file"]).open("rb") as file:
+        file.seek(source["offset"])
+        return file.read(source["bytes"])
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_real_sample_has_what_was_counted_by_hand(name: str) -> None:
+    finished = agent("transcripts", "import", str(SAMPLES / name), "--json")
+    (session,) = json.loads(finished.stdout)["sessions"]
+    assert {key: session[key] for key in EXPECTED[name]} == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_event_says_which_bytes_it_was_read_from(name: str, home: Home) -> None:
+    session = imported(home, SAMPLES / name)
+    with Library(home) as library:
+        events = list(library.open(session.id).events())
+    assert [event["seq"] for event in events] == list(range(len(events)))
+    for event in events:
+        if event["kind"] in {"message", "call", "result"}:
+            record = json.loads(at(event["source"], SAMPLES))
+            known = event.get("id") or (event.get("text") or event.get("returned", "")).split("\n")[0]
+            assert known in json.dumps(record, ensure_ascii=False).replace("\\r", "\r").replace('\\"', '"')
+
+
+def test_importing_again_changes_nothing(home: Home) -> None:
+    first = import_path(home, SAMPLES, lambda value: value, lambda _: None)
+    before = {path.name: path.read_bytes() for path in home.imported.glob("*.jsonl")}
+    again = import_path(home, SAMPLES, lambda value: value, lambda _: None)
+    assert [one.change for one in first] == ["new"] * len(EXPECTED)
+    assert [one.change for one in again] == ["same"] * len(EXPECTED)
+    assert {path.name: path.read_bytes() for path in home.imported.glob("*.jsonl")} == before
+
+
+def test_the_index_is_made_again_from_the_files(home: Home) -> None:
+    import_path(home, SAMPLES, lambda value: value, lambda _: None)
+    with Library(home) as library:
+        before = [library.sessions(), library.search("missing_colon.py"), library.search("OOMKilled")]
+    assert all(before)
+    for path in home.root.glob("imported.db*"):
+        path.unlink()
+    with Library(home) as library:
+        assert [library.sessions(), library.search("missing_colon.py"), library.search("OOMKilled")] == before
+
+
+def test_calls_have_their_results(home: Home) -> None:
+    session = imported(home, SAMPLES / "claude_code_small_session.json")
+    with Library(home) as library:
+        calls = list(library.open(session.id).calls())
+    (failed,) = [call for call in calls if call.failed]
+    assert (failed.tool, failed.command, failed.exit_code) == ("Bash", "python -m pytest tests/ -v", 1)
+    assert "expected 5 but got None" in failed.returned
+    assert [call.exit_code for call in calls if call.command and not call.failed] == [0, 0, 0, 0]
+
+
+def test_what_is_no_session_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    one_line(agent("transcripts", "import", str(tmp_path / "notes.txt")), 2, "no known format", "opencode")
+    one_line(agent("transcripts", "import", str(tmp_path / "gone")), 2, "there is no")
+    one_line(agent("transcripts", "import", str(tmp_path)), 2, "no session found")

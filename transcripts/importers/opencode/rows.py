@@ -1,0 +1,117 @@
+"""Rows of opencode 2.x (``session_message``: one a message, its type in a column) as messages with parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transcripts.importers.values import items, mapping, text
+
+Made = list[tuple[dict[str, Any], list[dict[str, Any]]]]
+"""Infos of messages, each with its parts."""
+
+_QUIET = {"agent-switched", "model-switched", "location-switched", "idle"}
+
+
+def messages_of(type_: str, data: dict[str, Any]) -> Made | None:
+    """What a row says; nothing for one that says nothing; None for a type that is not known."""
+    if type_ == "assistant":
+        return [({**data, "role": "assistant"}, [_part(one) for one in items(data.get("content"))])]
+    if type_ in {"user", "synthetic", "system"}:
+        role = "system" if type_ == "system" else "user"
+        said = {"type": "text", "text": text(data.get("text")), "synthetic": type_ == "synthetic"}
+        files = [{**_file(one), "type": "file"} for one in items(data.get("files"))]
+        return [({**data, "role": role}, [said, *files])]
+    if type_ == "shell":
+        return [({**data, "role": "user"}, [_shell(data)])]
+    if type_ == "compaction":
+        return _compaction(data)
+    return [] if type_ in _QUIET else None
+
+
+def _compaction(data: dict[str, Any]) -> Made:
+    """The request and the summary, which were two messages before; a compaction that failed has no
+    summary."""
+    asked = {"id": data["id"], "role": "user", "time": data.get("time")}
+    status = data.get("status")
+    done = bool(data.get("summary")) and status in {None, "completed"}
+    made: dict[str, Any] = {
+        "id": f"{data['id']}.summary",
+        "role": "assistant",
+        "summary": True,
+        "time": data.get("time"),
+        "finish": "stop" if done else None,
+        "error": data.get("error"),
+    }
+    parts = [{"type": "text", "text": text(data.get("summary"))}]
+    return [(asked, [{"type": "compaction"}]), (made, parts if data.get("summary") else [])]
+
+
+def _part(item: Any) -> dict[str, Any]:
+    part = mapping(item)
+    if part.get("type") != "tool":
+        return part
+    state = mapping(part.get("state"))
+    structured = mapping(state.get("structured"))
+    time = mapping(part.get("time"))
+    status = state.get("status")
+    output, attached = _output(state.get("content"))
+    paths = [path for path in items(state.get("outputPaths")) if isinstance(path, str)]
+    given = state.get("input")
+    metadata = {
+        **structured,
+        "exit": structured.get("exit", structured.get("exitCode")),
+        "outputPath": structured.get("outputPath") or (paths[0] if paths else None),
+        "truncated": structured.get("truncated") is True or bool(paths),
+    }
+    if status == "error" and output:
+        metadata["output"] = output
+    return {
+        "id": part.get("id"),
+        "type": "tool",
+        "tool": part.get("name") or part.get("tool"),
+        "callID": part.get("callID") or part.get("id"),
+        "state": {
+            # While it is pending what it was given is raw text.
+            "input": given if not isinstance(given, str) else None,
+            "raw": given if isinstance(given, str) else None,
+            "status": "running" if status == "streaming" else status,
+            "output": output,
+            "error": state.get("error"),
+            "metadata": metadata,
+            "attachments": attached,
+            "time": {
+                "start": time.get("ran") or time.get("created"),
+                "end": time.get("completed"),
+                "compacted": time.get("pruned"),
+            },
+        },
+    }
+
+
+def _output(content: Any) -> tuple[str, list[dict[str, Any]]]:
+    blocks = [mapping(one) for one in items(content)]
+    said = [text(one.get("text")) for one in blocks if one.get("type") == "text"]
+    return "\n".join(said), [_file(one) for one in blocks if one.get("type") == "file"]
+
+
+def _file(value: Any) -> dict[str, Any]:
+    file = mapping(value)
+    return {"url": file.get("uri") or file.get("url"), "mime": file.get("mime"), "filename": file.get("name")}
+
+
+def _shell(data: dict[str, Any]) -> dict[str, Any]:
+    """A command that the person ran."""
+    time = mapping(data.get("time"))
+    done = time.get("completed") is not None
+    return {
+        "type": "tool",
+        "tool": "shell",
+        "callID": data.get("callID"),
+        "state": {
+            "status": "completed" if done else "running",
+            "input": {"command": data.get("command")},
+            "output": data.get("output"),
+            "metadata": {"exit": data.get("exit")},
+            "time": {"start": time.get("created"), "end": time.get("completed")},
+        },
+    }
