@@ -46,13 +46,11 @@ from tools.viability.interpreter.values import (
 )
 from tools.viability.kinds import ModelKind
 from tools.viability.library import Library
+from tools.viability.nominal import alone
 from tools.viability.profile import Profile, libraries
 from tools.viability.tensors import tensor_attribute
 
 MODULE_METHODS = frozenset(libraries()["torch"]["module_methods"])
-
-
-PARALLEL = re.compile(r"_rank$|(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$")
 
 
 DRIVER = re.compile(r"nvml[A-Z]")
@@ -60,10 +58,6 @@ DRIVER = re.compile(r"nvml[A-Z]")
 
 
 SOFTLY = of(Kind.SOFT)
-
-
-ALONE = {"rank": 0, "size": 1}
-"""Places in a group of one, the default where the scenario does not say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +286,8 @@ class Facts:
             return self._config_field(m, held[0], name, held[1])
         if "_" in name and name in self.options.fields and frame is not None and node is not None:
             return self.option(m, name)
-        return ALONE.get(name.rpartition("_")[2], NotImplemented) if PARALLEL.search(name) else NotImplemented
+        place = alone(name)
+        return NotImplemented if place is None else place
 
     def tell(self, kinds: dict[str, tuple[ModelKind, str]]) -> None:
         """Attribute → the kind of model that it tells, and the member that holds here."""

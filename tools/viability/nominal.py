@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from tools.viability.interpreter.classes import class_attribute
@@ -21,6 +22,10 @@ from tools.viability.interpreter.values import (
 )
 
 SOFT = of(Kind.SOFT)
+
+PARALLEL = re.compile(r"_rank$|(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$")
+ALONE = {"rank": 0, "size": 1}
+"""Places in a group of one, the default where the scenario does not say otherwise."""
 
 
 DATA = ("x", "hidden_states", "input_", "q", "k", "v", "query", "key", "value")
@@ -89,6 +94,11 @@ def annotated_types(function: Any) -> dict[str, str]:
     }
 
 
+def alone(name: str) -> int | None:
+    """What a name that tells a place in a group of devices stands for in a group of one."""
+    return ALONE[name.rpartition("_")[2]] if PARALLEL.search(name) else None
+
+
 def _is_none(spec: ast.arguments, parameter: ast.arg) -> bool:
     """Whether a parameter's default is None."""
     positional = [*spec.posonlyargs, *spec.args]
@@ -115,6 +125,8 @@ def nominal(parameter: ast.arg) -> Any:
     ):
         if name.endswith("_id"):
             return 0
+        if alone(name) is not None:
+            return Tainted(alone(name), SOFT)
         small = name.startswith("num") or name == "top_k"
         return Tainted(8 if small else 4096, SOFT)
     if annotation == "str":

@@ -196,6 +196,8 @@ def _of_instance(m: Machine, v: Instance, name: str, frame: Frame | None, node: 
         )
     if v.items is not None:
         return concrete_method(v.items, name)
+    if v.tensor is not None and not name.startswith("_"):
+        return m.facts.tensor_attribute(v.tensor, name)
     module_like = any(path.endswith("Module") for path in v.cls.external_bases)
     if module_like and name in m.facts.module_methods:
         return Native(name, lambda m_, args, kw, *_: m.facts.module_method(m_, v, name, args, kw))

@@ -38,6 +38,8 @@ def has_attribute(m: Machine, holder: Any, name: str) -> bool | None:
     if isinstance(v, Instance):
         if name in v.attrs or class_attribute(m, v.cls, name)[0] is not NOT_BOUND:
             return True
+        if v.tensor is not None and name in TENSOR_HAS:
+            return True
         return None if v.cls.has_unknown_base else False
     if isinstance(v, Open):
         if name in v.attrs:

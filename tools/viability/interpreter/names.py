@@ -228,7 +228,18 @@ def import_name(m: Machine, module: Module, target: str, name: str) -> Any:
     if "__getattr__" in source.bindings:
         return call(m, global_name(m, source, "__getattr__"), [name], {}, Frame(source, {}), source.tree)
     # A module that binds nothing at all was not read, or is filled from elsewhere.
-    return NOT_BOUND if source.bindings and not source.stars else UNKNOWN
+    return UNKNOWN if _may_hold_more(m, source, set()) else NOT_BOUND
+
+
+def _may_hold_more(m: Machine, module: Module, seen: set[str]) -> bool:
+    """Whether a module holds names that were not read: one that a star of it brings is not readable."""
+    if module.name in seen:
+        return False
+    seen.add(module.name)
+    if not module.bindings and not module.stars:
+        return True
+    brought = [m.world.module(import_target(module, statement)) for statement, _ in module.stars]
+    return any(source is None or _may_hold_more(m, source, seen) for source in brought)
 
 
 def import_fails(m: Machine, module: Module, node: ast.Try) -> bool | None:

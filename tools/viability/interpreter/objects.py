@@ -9,8 +9,9 @@ from tools.viability.interpreter.classes import class_attribute, enum_call, is_e
 from tools.viability.interpreter.dispatch import call, caller, evaluate
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import NOT_BOUND, Frame
-from tools.viability.interpreter.values import UNKNOWN, Bound, ClassValue, Instance, bare
+from tools.viability.interpreter.values import UNKNOWN, Bound, ClassValue, Instance, Tensor, bare
 
+TENSORS = ("Tensor", "Parameter")
 RECORDS = ("NamedTuple", "Struct", "BaseModel")
 
 
@@ -23,6 +24,9 @@ def instantiate(
     instance = Instance(cls)
     if any(path.rsplit(".", 1)[-1] in ("dict", "OrderedDict") for path in cls.external_bases):
         instance.items = {}
+    if any(path.rsplit(".", 1)[-1] in TENSORS for path in cls.external_bases):
+        given = (bare(value) for value in [*args, *kwargs.values()])
+        instance.tensor = next((value for value in given if isinstance(value, Tensor)), None)
     init, _ = class_attribute(m, cls, "__init__")
     if init is not NOT_BOUND:
         call(m, Bound(init, instance), args, kwargs, frame, node)

@@ -301,6 +301,8 @@ class Instance:
     closed: bool = False
     items: Any = None
     """For subclasses of builtin containers and exceptions: the builtin part."""
+    tensor: Tensor | None = None
+    """For subclasses of the framework's tensors: what it is made of."""
 
 
 @dataclass(slots=True, eq=False)
