@@ -304,6 +304,16 @@ def test_one_instance_of_a_template_that_works_is_enough(file: Path) -> None:
     assert works({wide: code[wide], "_Z3addPf": code[narrow]}, file, "sm90", "sm100") == [None, True]
 
 
+def test_what_a_template_only_runs_tells_its_instances_apart(file: Path) -> None:
+    """One template starts whatever it is made of: that a helper works says nothing about the main kernel."""
+    run = "_ZN4mini6kernelINS_5{}INS_3OneEEEEvNT_6ParamsE"
+    code = {
+        run.format("Weave"): {"sm_90": PRINTS, "sm_100": WORK},
+        run.format("Untie"): {"sm_90": WORK[:9], "sm_100": WORK[:9]},
+    }
+    assert works(code, file, "sm90", "sm100") == [False, True]
+
+
 def test_kernels_for_other_formats_do_not_hide_a_larger_one_that_works(file: Path) -> None:
     code = {"plain": {"sm_90": WORK, "sm_100": WORK}, "packed": {"sm_100": WORK[:60]}}
     assert works(code, file, "sm90", "sm100") == [True, True]

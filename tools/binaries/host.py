@@ -22,6 +22,8 @@ _REFERRING = re.compile(
     rb"(?=([\xe8\xe9]|\x0f[\x80-\x8f]|[\x8b\x8d\xff][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]))", re.S
 )
 """How instructions begin that call, jump, or take an address relative to themselves (x86-64)."""
+_OF_A_TYPE = re.compile(r"IN?(?:S[0-9A-Z]*_|St)?(?=\d)")
+"""How the arguments of a template begin whose first one is a type with a name."""
 LONGEST_FUNCTION = 1 << 20
 MOST_CODE = 256 << 20
 """Bytes of code that are looked through for one library."""
@@ -187,14 +189,30 @@ def host(elf: Elf) -> Host:
 
 def own_name(symbol: str) -> str:
     """What a function is called in its source, without namespaces and types."""
+    return _parted(symbol)[0]
+
+
+def template_name(symbol: str) -> str:
+    """The same; with what it is made of where that is a type: a template that only runs what it is given."""
+    own, rest = _parted(symbol)
+    made_of = _OF_A_TYPE.match(rest)
+    return f"{own}<{_last(rest[made_of.end() :])[0]}>" if made_of else own
+
+
+def _parted(symbol: str) -> tuple[str, str]:
+    """A function's own name, and what follows it: arguments of its template, then types."""
     if not symbol.startswith("_Z"):
-        return symbol
-    rest = symbol[2:].removeprefix("N").removeprefix("K")
+        return symbol, ""
+    return _last(symbol[2:].removeprefix("N").removeprefix("K"))
+
+
+def _last(rest: str) -> tuple[str, str]:
+    """The last of the names that ``rest`` begins with, and what follows them."""
     own = ""
     while match := re.match(r"\d{1,4}", rest):
         end = match.end() + int(match[0])
         own, rest = rest[match.end() : end], rest[end:]
-    return own
+    return own, rest
 
 
 def _relative(body: bytes, at: int) -> Iterator[int]:

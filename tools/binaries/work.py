@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from memory.architecture import Architecture, ArchitectureError, images
 from tools.binaries.cubin import Kernel
-from tools.binaries.host import own_name
+from tools.binaries.host import template_name
 
 LARGER = 8
 """How many times larger code that does the work is than code that only prints an error."""
@@ -63,7 +63,7 @@ def _parted(code: Mapping[str, Code]) -> tuple[list[list[Code]], list[list[Code]
     """The main kernels and those beside them, each as families of one template."""
     families: dict[str, list[Code]] = {}
     for name, one in code.items():
-        families.setdefault(own_name(name), []).append(one)
+        families.setdefault(template_name(name), []).append(one)
     archs = _architectures(target for one in code.values() for target in one)
     main = [family for family in families.values() if any(_works(family, arch) is False for arch in archs)]
     rest = [family for family in families.values() if family not in main]
