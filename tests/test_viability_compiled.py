@@ -157,3 +157,69 @@ def test_a_library_that_cannot_be_read_might_be_the_one(engine: Engine) -> None:
     put(engine, compiled("sm_90a"))
     put(engine, compiled("sm_120a")[:-900], "minilib/broken.abi3.so")
     assert engine.verdicts("elm", "sm120") == {"sm120": "unknown"}
+
+
+WRAPPED = """\
+import torch
+
+from .parts import *
+
+
+def _wrap(name):
+    operator = getattr(torch.ops.minilib, name)
+
+    def call(*args):
+        return operator(*args)
+
+    return call
+
+
+weave = _wrap("weave_mm")
+"""
+
+
+def test_a_star_of_a_star_hides_no_name(engine: Engine) -> None:
+    """What the stars bring can all be read: none of it is called ``getattr``."""
+    engine.add("minilib/wrapped.py", WRAPPED)
+    engine.add("minilib/parts/__init__.py", "from .first import *\n")
+    engine.add("minilib/parts/first.py", "from . import *\n\nFIRST = 1\n")
+    engine.edit(METHOD, CALL, "weave(x, layer.weight)")
+    engine.edit(METHOD, "import torch\n", "import torch\n\nfrom minilib.wrapped import weave\n")
+    put(engine, compiled("sm_90a", "sm_100a"))
+    assert engine.trace("elm", "sm120").row.verdict.value == "blocked"
+
+
+WEIGHT = """\
+class Weight(torch.nn.Parameter):
+    def __new__(cls, data, loader):
+        return super().__new__(cls, data=data, requires_grad=False)
+
+    def __init__(self, data, loader):
+        self._loader = loader
+
+
+class SmallLinearMethod:
+"""
+
+
+@pytest.mark.parametrize("multiple", [128, 100])
+def test_a_usual_size_chooses_the_way(engine: Engine, multiple: int) -> None:
+    """The weight is of a class of the engine's own, and no other device shares it."""
+    engine.edit(METHOD, "class SmallLinearMethod:\n", WEIGHT)
+    engine.edit(
+        METHOD,
+        "torch.nn.Parameter(torch.empty(output_size, input_size, dtype=torch.uint8))",
+        "Weight(data=torch.empty(output_size, input_size // layer.tp_size), loader=None)",
+    )
+    linear = "sglang/srt/layers/linear.py"
+    engine.edit(linear, "output_size: int, quant", "output_size: int, tp_size: int, quant")
+    engine.edit(
+        linear, "        self.input_size =", "        self.tp_size = tp_size\n        self.input_size ="
+    )
+    unusual = (
+        f"            if layer.weight.data.shape[1] % {multiple}:\n                return plain(layer, x)\n"
+    )
+    engine.edit(METHOD, ELM, f"{ELM}{unusual}")
+    put(engine, compiled("sm_90a", "sm_100a"))
+    verdict = engine.trace("elm", "sm120").row.verdict.value
+    assert verdict == ("blocked" if multiple == 128 else "no_static_obstacle")

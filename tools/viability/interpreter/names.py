@@ -81,7 +81,10 @@ def _star(m: Machine, module: Module, name: str) -> list[Any]:
     for statement, guards in reversed(module.stars):
         if holds(m, module, guards)[0] is False:
             continue
-        value = import_name(m, module, import_target(module, statement), name)
+        target = import_target(module, statement)
+        if (target, name) in m.resolving:
+            continue  # a circle of stars brings nothing
+        value = import_name(m, module, target, name)
         if value is not NOT_BOUND and not (isinstance(bare(value), External)):
             return [value]
     return []
