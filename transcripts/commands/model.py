@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory.terms import CallKind
+from transcripts.commands.windows import Window
 
 Fields = dict[str, Any]
 
@@ -18,6 +19,23 @@ class Step:
     fields: Fields = field(default_factory=dict)
     safe: bool = False
     """Known to read and nothing else."""
+    window: Window | None = None
+    """Of a read: the lines that flow on down the pipe, while they are lines of the file."""
+
+    def changes(self) -> None:
+        """It is known to change something."""
+        self.safe = False
+        self.fields["mutates"] = True
+
+    def goes_to(self, file: str, *, errors: bool = False) -> None:
+        """Its output, or its ``errors``, are written to ``file``."""
+        self.safe = False
+        if self.kind is CallKind.LAUNCH_SERVER:
+            self.fields.setdefault("log", file)
+        elif self.kind in {CallKind.RUN_BENCHMARK, CallKind.GPU_STATUS} and not errors:
+            self.fields.setdefault("output_file", file)
+        else:
+            self.changes()
 
     def document(self) -> Fields:
         return {"kind": self.kind.value, "fields": self.fields}

@@ -1,0 +1,61 @@
+"""Benchmarks being run: by module, program or the name of a script (``engines.toml``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from memory.terms import CallKind
+from transcripts.commands.call import Call
+from transcripts.commands.model import Fields, Step
+from transcripts.commands.servers import NOT_DONE, data, flags, port
+from transcripts.commands.words import Arg
+
+
+def benchmark(call: Call) -> list[Step]:
+    """A benchmark by the name of a program, with its subcommand where it has one; else nothing."""
+    for words in data()["benchmark"]["commands"]:
+        name, *subcommands = words.split()
+        given = [str(one) for one in call.args[: len(subcommands)]]
+        if re.fullmatch(name, call.name) and given == subcommands:
+            rest = call.args[len(subcommands) :]
+            if NOT_DONE & set(rest):
+                return call.other(note=call.name)
+            tool = " ".join([call.name, *subcommands])
+            if tool in data()["benchmark"]["kinds"] and rest and not rest[0].startswith("-"):
+                tool, rest = f"{tool} {rest[0]}", rest[1:]
+            return [_step(call, tool, rest)]
+    if call.program is None and "/" in call.written:
+        return script(call)
+    return []
+
+
+def module(call: Call) -> list[Step]:
+    """``python -m MODULE``."""
+    if not any(re.fullmatch(one, call.name) for one in data()["benchmark"]["modules"]):
+        return []
+    if NOT_DONE & set(call.args):
+        return call.other(note=call.name)
+    return [_step(call, call.name, call.args)]
+
+
+def script(call: Call) -> list[Step]:
+    """A script whose name says that it measures."""
+    if re.search(data()["benchmark"]["script"], call.name):
+        if NOT_DONE & set(call.args):
+            return call.other(note=call.name)
+        return [_step(call, call.written, call.args)]
+    return []
+
+
+def _step(call: Call, tool: str, args: Sequence[Arg]) -> Step:
+    given, _ = flags(args)
+    fields: Fields = {"tool": tool, "flags": given}
+    if (number := port(given)) is not None:
+        fields["port"] = number
+    for name in ("output_file", "model"):
+        options = data()["benchmark"][name]
+        value = next((given[one] for one in options if isinstance(given.get(one), str)), None)
+        if value is not None:
+            fields[name] = value
+    return call.step(CallKind.RUN_BENCHMARK, fields, safe=False)
