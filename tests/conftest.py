@@ -8,6 +8,7 @@ from typing import Protocol
 
 import platformdirs
 import pytest
+from wheel_index import Index
 
 from memory.architecture import Architecture
 from memory.home import Home
@@ -34,6 +35,16 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def home(tmp_path: Path) -> Home:
     """An empty, writable home."""
     return Home(tmp_path / "home").prepare()
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    """An empty index, which is the only one that uv knows."""
+    made = Index(tmp_path / "index")
+    made.root.mkdir()
+    monkeypatch.setenv("UV_DEFAULT_INDEX", made.root.as_uri())
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
+    return made
 
 
 @pytest.fixture

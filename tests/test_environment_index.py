@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import zipfile
 from pathlib import Path
 
 import pytest
+from wheel_index import Index
 
 from memory.architecture import parse_architecture
 from memory.home import Home
@@ -17,58 +16,6 @@ from tools.environment.model import DEFAULT_PLATFORM
 from tools.environment.staging import PARTIAL
 from tools.environment.store import list_environments
 from tools.environment.uv import Uv
-
-
-class Index:
-    """A simple index in a folder, with small wheels made for the test."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def add(
-        self,
-        name: str,
-        version: str,
-        *,
-        requires: tuple[str, ...] = (),
-        tag: str = "py3-none-any",
-        text: str = "",
-        promised: str | None = None,
-    ) -> Path:
-        """Publish a wheel. ``promised``: the sha256 that the index states, by default the true one."""
-        module = name.replace("-", "_")
-        info = f"{module}-{version}.dist-info"
-        metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-        metadata += [f"Requires-Dist: {each}" for each in requires]
-        files = {
-            f"{module}/__init__.py": text or f"raise RuntimeError('{name} was imported')\n",
-            f"{info}/METADATA": "\n".join(metadata) + "\n\n",
-            f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n",
-        }
-        record = "".join(
-            f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(body.encode()).digest()).rstrip(b'=').decode()},"
-            f"{len(body)}\n"
-            for path, body in files.items()
-        )
-        folder = self.root / name
-        folder.mkdir(parents=True, exist_ok=True)
-        wheel = folder / f"{module}-{version}-{tag}.whl"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            for path, body in {**files, f"{info}/RECORD": record + f"{info}/RECORD,,\n"}.items():
-                archive.writestr(path, body)
-        sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest() if promised is None else promised
-        with (folder / "index.html").open("a") as page:
-            page.write(f'<a href="{wheel.name}{"#sha256=" + sha256 if sha256 else ""}">{wheel.name}</a>\n')
-        return wheel
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
-    made = Index(tmp_path / "index")
-    made.root.mkdir()
-    monkeypatch.setenv("UV_DEFAULT_INDEX", made.root.as_uri())
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
-    return made
 
 
 def told_of(home: Home, *requirements: str, refresh: bool = False) -> tuple[dict[str, str], list[str]]:

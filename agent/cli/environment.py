@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from agent.cli.common import emit, json_option, progress, requirements_of, table, the_home
@@ -12,6 +14,12 @@ COMMANDS = {
     "create": ("agent.cli.environment:create", "Fetch packages and unpack them for reading."),
     "list": ("agent.cli.environment:list_", "Environments that exist here."),
     "show": ("agent.cli.environment:show", "Packages, versions, where the files are."),
+    "current": ("agent.cli.environment_history:current", "What a name stands for."),
+    "adopt": ("agent.cli.environment_history:adopt", "Name a folder of someone else's; it is only read."),
+    "upgrade": ("agent.cli.environment_history:upgrade", "Other versions, beside the old ones."),
+    "rollback": ("agent.cli.environment_history:rollback", "Go back to what a name stood for before."),
+    "gc": ("agent.cli.environment_history:gc", "Give back disk space; what findings cite stays."),
+    "fingerprint": ("agent.cli.environment:fingerprint", "Packages, machine and settings, as one document."),
 }
 
 
@@ -22,7 +30,8 @@ def environment() -> None:
     \b
     Examples:
       agent environment create -p sglang==0.5.9 -p flashinfer-python==0.6.5
-      agent environment list
+      agent environment upgrade --to flashinfer-python==0.6.7
+      agent environment rollback
     """
 
 
@@ -32,6 +41,10 @@ def environment() -> None:
 @click.option("--arch", metavar="ARCH", help="Decides the CPU platform of the wheels.")
 @click.option("--no-pins", is_flag=True, help="An engine alone, without the kernel libraries that it pins.")
 @click.option("--refresh", is_flag=True, help="Ask again for the newest versions.")
+@click.option("-r", "--requirements", metavar="FILE", help="Packages from a file, one a line.")
+@click.option("--wheels", metavar="FOLDER", help="Take wheels from this folder alone; no network.")
+@click.option("--index", "indexes", metavar="URL|FOLDER", multiple=True, help="An index to ask first.")
+@click.option("--name", metavar="NAME", help="What it is called from now on; else: current.")
 @json_option
 def create(
     positional: tuple[str, ...],
@@ -39,6 +52,10 @@ def create(
     arch: str | None,
     no_pins: bool,
     refresh: bool,
+    requirements: str | None,
+    wheels: str | None,
+    indexes: tuple[str, ...],
+    name: str | None,
     as_json: bool,
 ) -> None:
     """Fetch packages and unpack them for reading. Nothing of them is executed.
@@ -49,20 +66,32 @@ def create(
     Examples:
       agent environment create
       agent environment create -p sglang==0.5.9 -p flashinfer-python==0.6.5
-      agent environment create sglang==0.5.9 --arch sm121
+      agent environment create sglang==0.5.9 --arch sm121 --name spark
+      agent environment create sglang==0.5.9 --wheels /media/wheels
     """
     progress("resolving")
     from memory.architecture import parse_architecture
+    from memory.clock import SystemClock
     from tools.environment.create import create_environment
+    from tools.environment.history import DEFAULT, check_name, choose
+    from tools.environment.request import read_requirements
+    from tools.environment.store import chosen
+    from tools.environment.uv import settings_of
+    from tools.locks import holding
 
+    named = check_name(name) if name is not None else DEFAULT
+    home = the_home().prepare()
     made = create_environment(
-        the_home().prepare(),
-        requirements_of(packages, positional),
+        home,
+        [*requirements_of(packages, positional), *(read_requirements(requirements) if requirements else ())],
         parse_architecture(arch) if arch else None,
         progress,
         with_pins=not no_pins,
         refresh=refresh,
+        settings=settings_of(indexes, (wheels,) if wheels else (), alone=wheels is not None),
     )
+    with holding([f"environment:{named}"], home, progress):
+        choose(home, named, chosen(made), "create", SystemClock())
     if as_json:
         emit(made.document())
     else:
@@ -79,16 +108,65 @@ def list_(as_json: bool) -> None:
       agent environment list
       agent environment list --json
     """
+    from tools.environment.history import histories
     from tools.environment.store import list_environments
 
-    found = list_environments(the_home())
+    home = the_home()
+    found = list_environments(home)
+    names: dict[str, list[str]] = {}
+    for history in histories(home):
+        names.setdefault(history.current.environment, []).append(history.name)
     if as_json:
-        emit({"environments": [one.document() for one in found]})
+        emit({"environments": [one.document() | {"names": names.get(one.name, [])} for one in found]})
         return
-    if not found:
+    adopted = sorted(place for place in names if Path(place).is_absolute())
+    if not found and not adopted:
         click.echo("No environments yet. Create one with: agent environment create -p sglang==0.5.9")
-    for line in table([[one.name, one.platform, one.fingerprint[:12]] for one in found]):
+    rows = [[one.name, one.platform, one.fingerprint[:12], *_names(names.get(one.name))] for one in found]
+    rows += [[place, "adopted", "", *_names(names[place])] for place in adopted]
+    for line in table(rows):
         click.echo(line)
+
+
+def _names(given: list[str] | None) -> list[str]:
+    return [f"← {', '.join(given)}" if given else ""]
+
+
+@click.command()
+@click.argument("name", default="current")
+@json_option
+def fingerprint(name: str, as_json: bool) -> None:
+    """All that a result may depend on: packages with the hashes of their wheels, Python, GPUs, driver, and
+    the variables that engines heed.
+
+    \b
+    Examples:
+      agent environment fingerprint
+      agent environment fingerprint sglang-0.5.9 --json
+    """
+    progress("looking at this machine")
+    import os
+
+    from agent.cli.common import Context
+    from tools.environment.marks import marks
+    from tools.environment.store import open_environment
+
+    home = the_home()
+    found = marks(open_environment(home, name), os.environ, Context(home))
+    if as_json:
+        emit(found)
+        return
+    click.echo(f"{squeeze(found['name'])}: {found['platform']}, Python {found['python']}")
+    for key in ("environment", "machine"):
+        click.echo(f"{key:12} {found[key]}")
+    rows = [
+        [f"{one['package']} {one['version']}", one["sha256"] or "", one["from"] or ""]
+        for one in found["packages"]
+    ]
+    rows += [[one["name"], one["capability"] or "", f"driver {one['driver']}"] for one in found["gpus"]]
+    rows += [[name, value, ""] for name, value in found["variables"].items()]
+    for line in table(rows):
+        click.echo(f"  {line}")
 
 
 @click.command()
@@ -102,12 +180,16 @@ def show(name: str, as_json: bool) -> None:
       agent environment show sglang-0.5.9
       agent environment show ~/venv/lib/python3.12/site-packages --json
     """
+    from tools.environment.history import histories
     from tools.environment.pins import pin_warnings
-    from tools.environment.store import open_environment
+    from tools.environment.store import chosen, open_environment
 
-    found = open_environment(the_home(), name)
+    home = the_home()
+    found = open_environment(home, name)
+    here = chosen(found)
+    names = [one for one in histories(home) if here.environment in {each.environment for each in one.choices}]
     if as_json:
-        emit(found.document())
+        emit(found.document() | {"histories": [one.document() for one in names]})
         return
     for key, value in (
         ("name", found.name),
@@ -122,5 +204,13 @@ def show(name: str, as_json: bool) -> None:
         wheel = sizes.get(package.lower().replace("_", "-"))
         kept = f"  {wheel.filename}  sha256 {wheel.sha256[:12]}" if wheel else ""
         click.echo(f"  {squeeze(f'{package} {version}')}{squeeze(kept) and '  ' + squeeze(kept)}")
+    for history in names:
+        for number, choice in enumerate(history.choices):
+            if choice.environment != here.environment:
+                continue
+            stands = "stands" if number == history.chosen else "stood"
+            since = "; it has changed since" if choice.fingerprint != here.fingerprint else ""
+            how = f"{choice.because}, {choice.at[:16].replace('T', ' ')}{since}"
+            click.echo(f"{history.name} {stands} for it: {squeeze(how)}")
     for warning in pin_warnings(found):
         click.echo(f"warning: {squeeze(warning)}")

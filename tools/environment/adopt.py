@@ -97,13 +97,13 @@ def _recorded(root: Path) -> list[str]:
         for name in ("RECORD", "direct_url.json"):
             if (info / name).is_file():
                 sha.update((info / name).read_bytes())
-        for path, content in _edited(root, info / "RECORD"):
+        for path, content in edited(root, info / "RECORD"):
             sha.update(f"{path}\0{content}\0".encode())
         marks.append(sha.hexdigest())
     return marks
 
 
-def _edited(root: Path, record: Path) -> list[tuple[str, str]]:
+def edited(root: Path, record: Path) -> list[tuple[str, str]]:
     """Source files that were changed since they were installed, and the hash of what is there now.
 
     An installer writes ``RECORD`` last: a file of the size that it states, and not younger, is as it was.

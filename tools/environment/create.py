@@ -7,7 +7,7 @@ along. The same request gives the same environment; one that exists needs neithe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memory.architecture import Architecture
 from memory.home import Home, HomeError
@@ -26,26 +26,32 @@ def create_environment(
     *,
     with_pins: bool = True,
     refresh: bool = False,
+    settings: Mapping[str, str] | None = None,
     now: Callable[[], float] = time.time,
 ) -> Environment:
     """The environment that ``requirements`` (``NAME==VERSION`` or ``NAME``: the newest) mean.
 
     An engine alone brings the kernel libraries that it pins, unless ``with_pins`` is off; nothing at all
     means the default engine. Other packages are taken exactly as named, with a warning through ``progress``
-    where they are not what the engine pins. ``refresh`` asks again for the newest. ``now`` is in seconds
-    since the epoch.
+    where they are not what the engine pins. ``refresh`` asks again for the newest, and so do ``settings``
+    (:func:`tools.environment.uv.settings_of`). ``now`` is in seconds since the epoch.
 
     Raises :class:`ToolError`; ``missing`` where the network, ``uv`` or a writable home is.
     """
     request = parse_request(requirements, arch, with_pins=with_pins)
-    environment = _obtain(home, request, progress, refresh, now)
+    environment = _obtain(home, request, progress, now, refresh or bool(settings), settings or {})
     for warning in pin_warnings(environment):
         progress(f"warning: {warning}")
     return environment
 
 
 def _obtain(
-    home: Home, request: Request, progress: Progress, refresh: bool, now: Callable[[], float]
+    home: Home,
+    request: Request,
+    progress: Progress,
+    now: Callable[[], float],
+    refresh: bool,
+    settings: Mapping[str, str],
 ) -> Environment:
     if not refresh and (found := existing(home, request, now(), progress)):
         return found
@@ -65,7 +71,7 @@ def _obtain(
             # Whoever was first may have made it meanwhile.
             if not refresh and (found := existing(home, request, now(), progress)):
                 return found
-            return make(home, request, progress, now)
+            return make(home, request, progress, now, settings)
     except HomeError as error:
         raise ToolError(str(error), missing=True) from error
     except OSError as error:

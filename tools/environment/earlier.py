@@ -46,6 +46,14 @@ def noted(home: Home, request: Request, since: float | None = None) -> Environme
         return None  # a note only saves work
 
 
+def noted_in(path: Path) -> str:
+    """The environment that a note names; empty where it cannot be read."""
+    try:
+        return Path(json.loads(path.read_text(encoding="utf-8"))["environment"]).name
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
 def note(home: Home, request: Request, environment: Environment, at: float) -> None:
     folder = home.environments / NOTES
     folder.mkdir(exist_ok=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +22,20 @@ from tools.environment.uv import UnresolvableError, Uv, human_size
 from tools.errors import ToolError
 from tools.source.tree import SourceTree
 
+UNPACKED = 4
+"""How many times a wheel's size it takes: fetched, kept by uv, and unpacked (text packs to a third)."""
 
-def make(home: Home, request: Request, progress: Progress, now: Callable[[], float]) -> Environment:
+
+def make(
+    home: Home,
+    request: Request,
+    progress: Progress,
+    now: Callable[[], float],
+    settings: Mapping[str, str] | None = None,
+) -> Environment:
     progress(f"resolving {', '.join(request.requirements)} for {request.platform}, Python {PYTHON}")
     with Staging(home.environments) as stage:
-        uv = Uv.find(stage.work, progress)
+        uv = Uv.find(stage.work, progress, settings)
         try:
             wheels = uv.resolve(request.requirements, request.platform)
         except UnresolvableError:
@@ -46,8 +56,8 @@ def make(home: Home, request: Request, progress: Progress, now: Callable[[], flo
         _fetch(uv, wheels, [], request.platform, site, progress)
         if engine := request.engine_alone:
             wheels = [*wheels, *_fetch_pinned(uv, engine, wheels, request.platform, site, progress)]
-        _check_unpacked(site, wheels)
-        environment = _publish(home, stage, request, wheels)
+        check_unpacked(site, wheels)
+        environment = publish(home, stage, request.platform, request.requirements, wheels)
     for each in (request, exact):
         note(home, each, environment, now())
     progress(f"created environment {environment.name} in {environment.path}")
@@ -67,6 +77,7 @@ def _fetch(
     every = [*before, *wheels]
     if len(every) > 1:
         progress(f"in all: {human_size(sum(wheel.size or 0 for wheel in every))} to fetch")
+    check_space(uv.folder, wheels)
     uv.unpack(wheels, platform, site)
 
 
@@ -93,7 +104,8 @@ def _fetch_pinned(
     return wheels
 
 
-def _check_unpacked(site: Path, wheels: Sequence[Wheel]) -> None:
+def check_unpacked(site: Path, wheels: Sequence[Wheel]) -> None:
+    """Raises :class:`ToolError` unless ``site`` holds what the wheels say that they are."""
     there = {distribution(name): Version(version) for name, version in SourceTree(site).packages.items()}
     for wheel in wheels:
         if there.get(wheel.name) != Version(wheel.version):
@@ -103,22 +115,39 @@ def _check_unpacked(site: Path, wheels: Sequence[Wheel]) -> None:
             )
 
 
-def _publish(home: Home, stage: Staging, request: Request, wheels: Sequence[Wheel]) -> Environment:
+def check_space(folder: Path, wheels: Iterable[Wheel], free: int | None = None) -> None:
+    """Raises :class:`ToolError` where the wheels will hardly fit into ``folder``, fetched and unpacked.
+
+    ``free``: bytes, by default what the file system has.
+    """
+    need = sum(wheel.size or 0 for wheel in wheels) * UNPACKED
+    left = shutil.disk_usage(folder).free if free is None else free
+    if need > left:
+        raise ToolError(
+            f"about {human_size(need)} are needed in {folder} and {human_size(left)} are free; free some "
+            "(agent environment gc), or set ASSAY_HOME to a folder with more room",
+            missing=True,
+        )
+
+
+def publish(
+    home: Home, stage: Staging, platform: str, requested: tuple[str, ...], wheels: Sequence[Wheel]
+) -> Environment:
     """Give the unpacked packages their name, or take the equal environment that someone was first with."""
     packages = {wheel.name: wheel.version for wheel in sorted(wheels, key=lambda wheel: wheel.name)}
-    identity = fingerprint(request.platform, PYTHON, wheels)
-    plain = environment_name(packages, profiles(), request.platform)
+    identity = fingerprint(platform, PYTHON, wheels)
+    plain = environment_name(packages, profiles(), platform)
     # The same versions from other wheels (an index of one's own) are another environment.
     for name in (plain, f"{plain}+{identity[:8]}"):
         environment = Environment(
             name=name,
             kind="source",
             path=str(home.environments / name / SITE),
-            platform=request.platform,
+            platform=platform,
             python=PYTHON,
             packages=packages,
             wheels=tuple(sorted(wheels, key=lambda wheel: wheel.name)),
-            requested=request.requirements,
+            requested=requested,
             fingerprint=identity,
         )
         write(stage.whole / DESCRIPTION, json.dumps(environment.document(), indent=1, ensure_ascii=False))

@@ -97,6 +97,23 @@ def pin_warnings(environment: Environment) -> list[str]:
     return warnings
 
 
+def conflicts(packages: Mapping[str, str], roots: Mapping[str, Path], machine: str) -> list[str]:
+    """One sentence for each package that would have another version than one of the others asks for.
+
+    ``roots``: for each package whose metadata can be read the folder in which it lies unpacked.
+    """
+    found = []
+    for package, version in packages.items():
+        for requirement in requirements_of(roots[package], package, machine) if package in roots else ():
+            wanted = distribution(requirement.name)
+            other = packages.get(wanted)
+            if other and not _allows(requirement, other):
+                found.append(
+                    f"{package} {version} asks for {wanted}{requirement.specifier}, not {wanted} {other}"
+                )
+    return found
+
+
 def closure(root: Path, packages: Mapping[str, str], machine: str) -> set[str]:
     """Canonical names of the packages and of all that they require directly."""
     names = {distribution(name) for name in packages}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
@@ -83,3 +85,15 @@ def _requirement(text: str) -> tuple[str, str | None]:
         return distribution(requirement.name), str(Version(parts[0].version))
     except InvalidVersion as error:
         raise ToolError(f"{shown!r} has no valid version; {EXPECTED}") from error
+
+
+def read_requirements(path: str) -> list[str]:
+    """The packages that a file names, one a line; comments and empty lines are passed over, as are options
+    of pip that only say where from or by which hash. Raises :class:`ToolError`."""
+    try:
+        lines = Path(path).expanduser().read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ToolError(f"cannot read {path} ({why}); expected a file with a package a line") from error
+    bare = (re.split(r"\s#|\s--hash", f" {line}", maxsplit=1)[0].strip() for line in lines)
+    return [line for line in bare if line and not line.startswith(("#", "-"))]

@@ -15,6 +15,7 @@ from typing import Any
 from memory.home import Home
 from memory.names import few
 from tools.environment.adopt import adopt
+from tools.environment.history import Chosen, read_history
 from tools.environment.model import Environment, read_description
 from tools.errors import ToolError
 
@@ -59,13 +60,20 @@ def load(folder: Path) -> Environment:
 
 
 def open_environment(home: Home, name_or_path: str) -> Environment:
-    """An environment by name, by an unambiguous beginning of a name, or by the path of a folder.
+    """An environment by name, by an unambiguous beginning of one, or by the path of a folder. A name that
+    was given to it (:mod:`tools.environment.history`) means what it stands for now.
 
     A path is what holds a separator, begins with ``.`` or ``~``, or is no name but an existing folder.
     Raises :class:`ToolError`.
     """
     found = _find(home, name_or_path.strip())
     return found if isinstance(found, Environment) else adopt(found)
+
+
+def chosen(environment: Environment) -> Chosen:
+    """How a history notes it."""
+    where = environment.path if environment.kind == "adopted" else environment.name
+    return Chosen(where, environment.fingerprint)
 
 
 def open_for(context: Any, name_or_path: str) -> Environment:
@@ -94,6 +102,9 @@ def _find(home: Home, given: str) -> Environment | Path:
         names = _names(home)
         if given in names:
             return load(home.environments / given)
+        if (history := read_history(home, given)) is not None:
+            chosen = history.current.environment
+            return _stored(home, Path(chosen)) if os.sep in chosen else load(home.environments / chosen)
         matches = [name for name in names if name.startswith(given)]
         if len(matches) == 1:
             return load(home.environments / matches[0])

@@ -13,7 +13,7 @@ import shutil
 import ssl
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -25,6 +25,7 @@ from tools.errors import ToolError
 from tools.source.tree import decode
 
 RESOLVE_SECONDS = 120.0
+BUILD_SECONDS = 3600.0
 SLOWEST = 100_000
 """Bytes per second below which a download counts as stuck."""
 
@@ -54,16 +55,28 @@ class UnresolvableError(ToolError):
 class Uv:
     """One ``uv`` program and a folder for its working files. ``progress`` is told what takes long."""
 
-    def __init__(self, program: Path, folder: Path, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        program: Path,
+        folder: Path,
+        progress: Callable[[str], None],
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """``settings``: variables of uv's own beside those that it is started with, e.g. another index."""
         self.program = program
         self.folder = folder
         self.progress = progress
+        self.settings = dict(settings or {})
+        self.warnings: list[str] = []
+        """What uv warned of in its last resolution, e.g. a version that was yanked."""
         # Stops uv from looking for settings of a project that the folder happens to lie in.
         (folder / "uv.toml").touch()
 
     @classmethod
-    def find(cls, folder: Path, progress: Callable[[str], None]) -> Uv:
-        return cls(find_uv(), folder, progress)
+    def find(
+        cls, folder: Path, progress: Callable[[str], None], settings: Mapping[str, str] | None = None
+    ) -> Uv:
+        return cls(find_uv(), folder, progress, settings)
 
     def resolve(self, requirements: Sequence[str], platform: str) -> list[Wheel]:
         """The wheels that ``requirements`` mean on ``platform``, without what they depend on.
@@ -74,11 +87,12 @@ class Uv:
         wanted.write_text("\n".join(requirements) + "\n", encoding="utf-8")
         lock.unlink(missing_ok=True)
         code, text = self._run(
-            ["pip", "compile", wanted.name, "--format", "pylock.toml", "-o", lock.name, "--quiet"],
+            ["pip", "compile", wanted.name, "--format", "pylock.toml", "-o", lock.name],
             platform,
             RESOLVE_SECONDS,
             "asking the package index",
         )
+        self.warnings = re.findall(r"^warning: (.*(?:yanked).*)$", text, re.M)
         if code != 0 or not lock.is_file():
             raise self._explain(text, requirements, platform)
         return [_wheel(package) for package in tomllib.loads(lock.read_text(encoding="utf-8"))["packages"]]
@@ -99,6 +113,21 @@ class Uv:
         (target / ".lock").unlink(missing_ok=True)
         if code != 0:
             raise self._explain(text, [f"{wheel.name}=={wheel.version}" for wheel in wheels], platform)
+
+    def build(self, requirement: str, platform: str, target: Path) -> None:
+        """Fetch one package and unpack it into ``target``, built from its source where there is no wheel.
+
+        What is built runs here, as this user: only where a person has allowed it.
+        """
+        wanted = self.folder / "build.txt"
+        wanted.write_text(requirement + "\n", encoding="utf-8")
+        command = ["pip", "install", "-r", wanted.name, "--target", str(target)]
+        code, text = self._run(
+            command, platform, BUILD_SECONDS, f"building {requirement}", packages=1, build=True
+        )
+        (target / ".lock").unlink(missing_ok=True)
+        if code != 0:
+            raise self._explain(text, [requirement], platform)
 
     def reaches_index(self, name: str, seconds: float) -> bool:
         """Whether the index answers a question about ``name`` now, whatever uv remembers of it."""
@@ -143,6 +172,7 @@ class Uv:
         packages: int = 0,
         text: str | None = None,
         grace: float = GRACE,
+        build: bool = False,
     ) -> tuple[int, str]:
         """Exit code and output, both streams together."""
         if text is not None:  # stdin is closed: what would be piped goes through a file
@@ -159,19 +189,18 @@ class Uv:
                 of = f", {done} of {packages} done" if packages > 1 else ""
                 self.progress(f"{doing}{of} ({gone:.0f} s)")
 
-        common = ["--no-deps", "--only-binary", ":all:", "--python", sys.executable, "--no-python-downloads"]
+        common = ["--no-deps", "--python", sys.executable, "--no-python-downloads"]
+        # What is built is built by the Python that runs it: another version can only be stated for wheels.
+        target = ["--only-binary", ":all:", "--python-version", PYTHON, "--python-platform", platform]
         try:
             ended = run_child(
                 [
                     str(self.program),
                     *command,
                     *common,
-                    "--python-version",
-                    PYTHON,
-                    "--python-platform",
-                    platform,
+                    *(() if build else target),
                 ],
-                environment=_environment(retries=not packages),
+                environment=_environment(retries=not packages) | self.settings,
                 folder=self.folder,
                 output=log,
                 seconds=seconds,
@@ -205,6 +234,12 @@ class Uv:
                 "set SSL_CERT_FILE to your network's, or UV_SYSTEM_CERTS=1 to use the system's",
                 missing=True,
             )
+        if "git operation failed" in flat.lower():
+            said = re.search(r"fatal: (.{1,200})", flat)
+            return UnresolvableError(
+                f"git cannot get {re.sub(r'://[^/@ ]+@', '://…@', asked)}: "
+                f"{said.group(1) if said else 'it gave no reason'}; check the repository and the revision"
+            )
         if any(sign in flat.lower() for sign in _UNREACHABLE):
             return ToolError(
                 f"cannot reach the package index for {asked}; check the network and uv's settings "
@@ -220,9 +255,11 @@ class Uv:
             return UnresolvableError(f"no version {version} of {name}{there}")
         if match := re.search(r"(\S+?)(?:==(\S+))? has no (?:usable wheels|wheels with a matching)", flat):
             name, version = match.groups()
+            near = self.nearest(name, version, platform) if version else []
+            there = f", which {' and '.join(near)} {'have' if len(near) > 1 else 'has'}" if near else ""
             return UnresolvableError(
-                f"{name}{' ' + version if version else ''} has no wheel for {platform} and Python {PYTHON}; "
-                "choose another version, or another architecture"
+                f"{name}{' ' + version if version else ''} has no wheel for {platform} and Python {PYTHON}"
+                f"{there}; choose another version, or another architecture"
             )
         if match := re.search(r"Hash mismatch for `?([^`\s]+)", flat):
             return ToolError(
@@ -253,6 +290,32 @@ def human_size(size: int | None) -> str:
     if size is None:
         return "size unknown"
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
+
+
+def settings_of(
+    indexes: Sequence[str] = (), find_links: Sequence[str] = (), *, alone: bool = False, pre: bool = False
+) -> dict[str, str]:
+    """Where to look besides, as variables of uv's: on a command line an index's password is seen by others.
+
+    ``indexes`` come before the configured one; ``alone``: nowhere else; ``pre``: pre-releases too.
+    """
+    named = {
+        "UV_INDEX": " ".join(map(_location, indexes)),
+        "UV_FIND_LINKS": ",".join(map(_location, find_links)),
+        "UV_NO_INDEX": "1" if alone else "",
+        "UV_PRERELEASE": "allow" if pre else "",
+    }
+    return {name: value for name, value in named.items() if value}
+
+
+def _location(given: str) -> str:
+    """An index, or a folder of wheels or of an index, as uv takes it. Raises :class:`ToolError`."""
+    if "://" in given:
+        return given
+    folder = Path(given).expanduser().absolute()
+    if not folder.is_dir():
+        raise ToolError(f"no folder {folder}; expected the URL or the folder of an index or of wheels")
+    return folder.as_uri()
 
 
 def _environment(*, retries: bool) -> dict[str, str]:

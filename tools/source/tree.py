@@ -71,8 +71,8 @@ class SourceTree:
         shared: set[str] = set()
         files: list[tuple[str, str, str]] = []
         for info in sorted(self.root.glob("*.dist-info")):
-            name = _name_of(info)
-            for file in _recorded_files(info / "RECORD"):
+            name = name_of_info(info)
+            for file in recorded_files(info / "RECORD"):
                 top = file.split("/", 1)[0]
                 if top in ("", "..") or top.endswith(".dist-info"):
                     continue
@@ -187,7 +187,8 @@ def read_head(path: Path, limit: int = READ_LIMIT) -> str:
         return ""
 
 
-def _name_of(info: Path) -> str:
+def name_of_info(info: Path) -> str:
+    """The distribution that a ``*.dist-info`` folder is of, as it writes its name."""
     for line in read_head(info / "METADATA").splitlines():
         if line.startswith("Name:"):
             return line[5:].strip()
@@ -196,7 +197,8 @@ def _name_of(info: Path) -> str:
     return info.name.removesuffix(".dist-info").rsplit("-", 1)[0]
 
 
-def _recorded_files(record: Path) -> list[str]:
+def recorded_files(record: Path) -> list[str]:
+    """What a ``RECORD`` lists, relative to the folder of packages; empty where it cannot be read."""
     try:
         return [row[0] for row in csv.reader(read_head(record).splitlines()) if row]
     except csv.Error:
@@ -205,7 +207,7 @@ def _recorded_files(record: Path) -> list[str]:
 
 def _installed(root: Path) -> dict[str, str]:
     return {
-        _name_of(info): info.name.removesuffix(".dist-info").rsplit("-", 1)[1]
+        name_of_info(info): info.name.removesuffix(".dist-info").rsplit("-", 1)[1]
         for info in sorted(root.glob("*.dist-info"))
         if "-" in info.name.removesuffix(".dist-info")
     }

@@ -1,0 +1,55 @@
+"""Choosing what a name stands for: what moves, and going back. Neither needs ``uv`` or a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memory.clock import Clock
+from memory.home import Home
+from tools.environment.history import DEFAULT, Choice, History, check_name, choose, go_back, read_history
+from tools.environment.model import Environment
+from tools.environment.store import chosen, load, open_environment
+from tools.errors import ToolError
+
+
+def subject(home: Home, given: str) -> tuple[str, Environment]:
+    """The name that moves when ``given`` is changed, and what it stands for: an environment without a name
+    of its own moves the default one. Raises :class:`ToolError` for a folder of someone else's."""
+    environment = open_environment(home, given)
+    if environment.kind == "adopted":
+        raise ToolError(
+            f"{environment.path} is someone else's and only read; to change packages make an environment of "
+            "your own: agent environment create -p PACKAGE==VERSION"
+        )
+    return (given if read_history(home, given) else DEFAULT), environment
+
+
+def roll_back(home: Home, name: str, clock: Clock, to: str | None = None) -> History:
+    """Let ``name`` stand for what it stood for before, or for the environment ``to``.
+
+    Raises :class:`ToolError` where there is nothing to go back to, or it is not whole; then nothing changes.
+    """
+    history = read_history(home, check_name(name))
+    if to is not None:
+        wanted = open_environment(home, to)
+        for number, choice in reversed(list(enumerate(history.choices if history else ()))):
+            if history is not None and choice.environment == chosen(wanted).environment:
+                return go_back(home, history, number)
+        return choose(home, name, chosen(wanted), "rollback --to", clock)
+    if history is None:
+        raise ToolError(f"{name} stands for no environment yet; see: agent environment list", missing=True)
+    before = history.current.before
+    if before is None:
+        raise ToolError(
+            f"{name} stood for nothing before {history.current.environment}; nothing was changed; "
+            f"choose another: agent environment rollback {name} --to ENVIRONMENT"
+        )
+    opened(home, history.choices[before])
+    return go_back(home, history, before)
+
+
+def opened(home: Home, choice: Choice) -> Environment:
+    """The environment that a choice was of, as it is now. Raises :class:`ToolError` if it is gone."""
+    if Path(choice.environment).is_absolute():
+        return open_environment(home, choice.environment)
+    return load(home.environments / choice.environment)

@@ -1,0 +1,86 @@
+"""Giving back disk space: environments that no name stands for and no finding cites."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory.home import Home
+from memory.views import Views
+from tools.environment.earlier import NOTES, noted_in
+from tools.environment.history import histories
+from tools.environment.model import Environment
+from tools.environment.staging import PARTIAL, Staging, clear_leftovers
+from tools.environment.store import list_environments
+
+PART = "*.part"
+"""What a writer that was killed leaves beside what it was about to replace."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """``kept``: why, by environment. ``free``: bytes that come back when those of ``gone`` are removed."""
+
+    kept: dict[str, str]
+    gone: tuple[str, ...]
+    free: int
+
+
+def collection(home: Home) -> Collection:
+    """What could be removed. What findings cite must be folded before: this only reads the rows."""
+    environments = list_environments(home)
+    kept = _kept(home, environments)
+    gone = tuple(one.name for one in environments if one.name not in kept)
+    left = [home.environments / PARTIAL]
+    return Collection(kept, gone, occupied([*left, *(home.environments / name for name in gone)]))
+
+
+def collect(home: Home, names: Iterable[str]) -> None:
+    """Remove these environments, and what killed makers have left. Each goes in one step: none is ever
+    half there."""
+    for name in names:
+        with Staging(home.environments) as stage:
+            (home.environments / name).rename(stage.whole / "gone")
+    if (home.environments / PARTIAL).is_dir():
+        clear_leftovers(home.environments / PARTIAL)
+    there = {one.name for one in list_environments(home)}
+    for path in (home.environments / NOTES).glob("*"):
+        if path.match(PART) or noted_in(path) not in there:
+            path.unlink(missing_ok=True)
+
+
+def _kept(home: Home, environments: Iterable[Environment]) -> dict[str, str]:
+    why: dict[str, str] = {}
+    views = Views(home)
+    for row in views.investigations():
+        if row["environment"] and (row["exit_reason"] is None or row["findings"]):
+            what = "goes on with it" if row["exit_reason"] is None else "has findings from it"
+            why.setdefault(str(row["environment"]), f"{row['id']} {what}")
+    cited = {row["packages"]: row["id"] for row in views.findings(statuses=())}
+    for environment in environments:
+        for packages, finding in cited.items():
+            if json.loads(packages).items() <= environment.packages.items():
+                why.setdefault(environment.name, f"finding {str(finding)[:8]} cites its packages")
+    for history in histories(home):
+        if history.previous is not None:
+            why[history.previous.environment] = f"{history.name} goes back to it"
+    for history in histories(home):
+        why[history.current.environment] = f"{history.name} stands for it"
+    return {one.name: why[one.name] for one in environments if one.name in why}
+
+
+def occupied(paths: Iterable[Path]) -> int:
+    """Bytes on disk that come back when all of ``paths`` are removed: a file that others link to stays."""
+    links: dict[tuple[int, int], int] = {}
+    sizes: dict[tuple[int, int], tuple[int, int]] = {}
+    for path in paths:
+        for folder, _, names in os.walk(path):
+            for name in names:
+                about = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - there may be 30,000
+                key = (about.st_dev, about.st_ino)
+                links[key] = links.get(key, 0) + 1
+                sizes[key] = (about.st_nlink, about.st_blocks * 512)
+    return sum(size for key, (number, size) in sizes.items() if links[key] == number)
