@@ -67,7 +67,7 @@ class Board:
             case Called():
                 self.calls.ask(event.data)
             case Returned(call=name):
-                self._return(name, event.data, event.seq)
+                self._return(name, event.data, event)
             case Found(finding=finding):
                 self.findings.setdefault(finding.id, event.seq)
             case Noted(text=text):
@@ -77,8 +77,8 @@ class Board:
             case _:
                 pass  # what was said to a model is its driver's
 
-    def _return(self, name: str, returned: Returned, seq: int) -> None:
-        self.calls.answer(returned, seq)
+    def _return(self, name: str, returned: Returned, event: Event) -> None:
+        self.calls.answer(returned, event.seq, event.hash)
         called = self.calls.get(name)
         if called is None or returned.status == "interrupted":
             return

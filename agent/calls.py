@@ -33,6 +33,8 @@ class Calls(Mapping[str, Called]):
         self._results = array("q")
         """Of each call the number of its result, and the event that holds it; -1: none so far."""
         self._seqs = array("q")
+        self._hashes = bytearray()
+        """Of each call the hash of that event, 32 bytes."""
         self._open: dict[str, None] = {}
 
     def __getitem__(self, name: str) -> Called:
@@ -48,14 +50,17 @@ class Calls(Mapping[str, Called]):
         self._numbers[called.call] = self._called.append(called)
         self._results.append(_NONE)
         self._seqs.append(_NONE)
+        self._hashes += bytes(32)
         self._open[called.call] = None
 
-    def answer(self, returned: Returned, seq: int) -> None:
-        """Note what came of a call; event ``seq`` holds it. Nothing is kept of one that was not made."""
+    def answer(self, returned: Returned, seq: int, digest: str) -> None:
+        """Note what came of a call; event ``seq``, whose hash is ``digest``, holds it. Nothing is kept of one
+        that was not made."""
         number = self._numbers.get(returned.call)
         if number is not None:
             self._results[number] = self._returned.append(returned)
             self._seqs[number] = seq
+            self._hashes[32 * number : 32 * number + 32] = bytes.fromhex(digest)
             self._open.pop(returned.call, None)
 
     def result(self, name: str) -> Returned | None:
@@ -68,6 +73,11 @@ class Calls(Mapping[str, Called]):
     def seq(self, name: str) -> int:
         """The event that holds the result of a call; -1 where there is none."""
         return self._seqs[self._numbers[name]]
+
+    def hash(self, name: str) -> str:
+        """The hash of the event that holds the result of a call that has one."""
+        number = self._numbers[name]
+        return self._hashes[32 * number : 32 * number + 32].hex()
 
     @property
     def open(self) -> list[str]:

@@ -33,14 +33,14 @@ def test_old_calls_are_read_again_as_they_were(monkeypatch: pytest.MonkeyPatch) 
     for number in range(20):
         kept.ask(asked(number))
         if number % 5:
-            kept.answer(gave(number), 2 * number)
+            kept.answer(gave(number), 2 * number, f"{number:064x}")
     assert list(kept.values()) == [asked(number) for number in range(20)]
     for number in range(20):
         assert kept.result(f"c{number}") == (gave(number) if number % 5 else None)
         assert kept.seq(f"c{number}") == (2 * number if number % 5 else -1)
     assert kept.open == ["c0", "c5", "c10", "c15"]
     assert kept.result("c99") is None
-    kept.answer(gave(99), 1)
+    kept.answer(gave(99), 1, "0" * 64)
     assert "c99" not in kept
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "show": ("agent.cli.transcripts:show", "The events of a transcript, one line each."),
     "parse-command": ("agent.cli.parse_command:parse_command", "What a shell command does, as typed calls."),
     "import": ("agent.cli.importing:import_", "Sessions of other agents, into the home."),
+    "findings": ("agent.cli.shown:findings", "What a session shows of backends, as candidates."),
     "redact": ("agent.cli.redact:redact", "Take out what should not have been written."),
 }
 

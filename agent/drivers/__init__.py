@@ -22,6 +22,10 @@ def make_driver(name: str) -> Driver:
         from agent.drivers.planner import Planner
 
         return Planner()
+    if name == "reporter":
+        from agent.drivers.reporter import Reporter
+
+        return Reporter()
     if name in DRIVERS:
         raise DriverError(f"this version has no {name} driver; there is: planner")
     raise DriverError(f"no driver {name!r} here; there is: planner")

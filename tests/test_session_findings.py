@@ -1,0 +1,199 @@
+"""What a session of another agent shows of backends: proposed with its events, recorded as reports only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import agent, one_line
+from told import Told, investigation
+
+from agent.cli.common import Context
+from agent.drivers.reporter import lacking
+from memory.home import Home
+from tools.sessions.propose import ProposeFindings, propose_findings
+from transcripts.importers.importing import import_path
+
+
+def proposed(told: Told, tmp_path: Path, home: Home) -> list[dict[str, Any]]:
+    import_path(home, told.write(tmp_path), lambda value: value, lambda _: None)
+    proposals = propose_findings.run(ProposeFindings(session=told.name), Context(home))
+    found: list[dict[str, Any]] = proposals.model_dump(mode="json")["candidates"]
+    return found
+
+
+def recorded(told: Told, *more: str) -> dict[str, Any]:
+    finished = agent("transcripts", "findings", told.name, "--json", "--record", *more)
+    assert finished.returncode == 0, finished.stderr
+    document: dict[str, Any] = json.loads(finished.stdout)["recorded"]
+    return document
+
+
+def cells(candidate: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(cell["component"], cell["backend"]) for cell in candidate["cells"]]
+
+
+def test_outcomes_and_figures_with_what_was_in_force(tmp_path: Path, home: Home) -> None:
+    told, at = investigation()
+    figures, nan, refused = proposed(told, tmp_path, home)
+    assert (figures["kind"], figures["event"]) == ("figures", at["figures"] + 2)
+    assert [(one["metric"], one["value"], one["unit"], one["line"]) for one in figures["figures"]] == [
+        ("output_throughput", 2810.22, "tok/s", 1),
+        ("median_tpot", 18.2, "ms", 2),
+    ]
+    assert cells(figures) == [("fp4_gemm", "flashinfer_cutlass"), ("moe_runner", "flashinfer_cutlass")]
+    assert (nan["outcome"], nan["signature"], nan["event"]) == ("nan", "nan-detected", at["crash"] + 2)
+    assert nan["excerpt"] == "Detected errors during sampling! NaN in the logits"
+    assert cells(nan) == []
+    assert nan["unknown"] == ["which of flashinfer_cutlass, flashinfer_cutlass"]
+    assert (refused["outcome"], refused["signature"]) == ("unsupported", "backend-capability")
+    assert cells(refused) == [("fp4_gemm", "flashinfer_trtllm")]
+    for candidate in (figures, nan, refused):
+        assert (candidate["arch"], candidate["engine"]) == ("sm120", "sglang")
+        assert candidate["packages"] == {"flashinfer-python": "0.6.5", "sglang": "0.5.9"}
+    assert figures["scenario"] == {"quantization": "modelopt_fp4"}
+    said = {one["what"]: one["event"] for one in figures["said"]}
+    assert said == {
+        "fp4_gemm": at["launch"],
+        "moe_runner": at["launch"],
+        "architecture": at["gpu"] + 2,
+        "flashinfer-python": at["install"] + 2,
+        "sglang": at["install"] + 2,
+    }
+
+
+def test_recorded_is_what_the_store_accepts_and_never_more_than_a_report(tmp_path: Path, home: Home) -> None:
+    told, _ = investigation()
+    proposed(told, tmp_path, home)
+    kept = recorded(told)
+    assert kept["refused"] == []
+    claims = [finding["claim"] for finding in kept["findings"]]
+    assert sorted((claim["component"], claim["backend"], claim["outcome"]) for claim in claims) == [
+        ("fp4_gemm", "flashinfer_cutlass", "ok"),
+        ("fp4_gemm", "flashinfer_trtllm", "unsupported"),
+        ("moe_runner", "flashinfer_cutlass", "ok"),
+    ]
+    assert {claim["level"] for claim in claims} == {"report"}
+    assert all(claim["measurements"] == [] for claim in claims)
+    listed = json.loads(agent("findings", "list", "--json").stdout)["findings"]
+    assert {row["id"] for row in listed} == {finding["id"] for finding in kept["findings"]}
+    for check in (("--verify",), ()):
+        assert agent("replay", kept["transcript"], *check).returncode == 0
+    # The evidence stands in a result that quotes the session.
+    (evidence,) = next(claim for claim in claims if claim["outcome"] == "unsupported")["event_evidence"]
+    shown = agent("transcripts", "show", kept["transcript"], "--json").stdout
+    event = json.loads(shown)["events"][evidence["event"]]["data"]
+    assert (event["kind"], event["output"]["words"]) == ("returned", [evidence["excerpt"]])
+
+
+def test_what_a_session_does_not_say_stays_unknown(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    told.runs(
+        "python -m sglang.launch_server --model-path m --moe-runner-backend flashinfer_cutlass",
+        "RuntimeError: No valid tactics available for fused moe op\nTraceback (most recent call last):\n",
+        failed=True,
+    )
+    (candidate,) = proposed(told, tmp_path, home)
+    assert (candidate["arch"], candidate["packages"]) == (None, {})
+    assert candidate["unknown"] == ["architecture", "version of sglang"]
+    assert (lacking(candidate, None), lacking(candidate, "sm120")) == (["architecture"], [])
+    (finding,) = recorded(told, "--arch", "sm120")["findings"]
+    assert (finding["claim"]["arch"], finding["claim"]["packages"]) == ("sm120", {})
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("cat sglang/srt/layers/x.py", "raise RuntimeError('CUDA error: misaligned address')"),
+        (
+            "grep -rn 'no kernel image' docs/",
+            "docs/faq.md:3: no kernel image is available for execution on the device",
+        ),
+        ("gh issue view 2577", "RuntimeError: CUDA out of memory. Tried to allocate"),
+        ("echo 'CUDA out of memory'", "CUDA out of memory"),
+        ("git log -3", "Fix RuntimeError: Internal Triton PTX codegen error"),
+    ],
+)
+def test_words_about_failures_are_no_failures(tmp_path: Path, home: Home, command: str, output: str) -> None:
+    told = Told()
+    told.runs("python -m sglang.launch_server --model-path m --attention-backend triton", "started")
+    told.runs(command, output)
+    told.uses("Read", {"file_path": "/w/vllm/notes.md"}, output)
+    told.uses("WebFetch", {"url": "https://example.org"}, f"Traceback (most recent call last):\n{output}")
+    assert proposed(told, tmp_path, home) == []
+
+
+def test_versions_and_gpus_of_one_host_are_not_those_of_another(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    told.runs("ssh a 'pip install sglang==0.5.8'", "Successfully installed sglang-0.5.8\n")
+    told.runs("ssh b 'nvidia-smi -L'", "GPU 0: NVIDIA B200 (UUID: GPU-1)\n")
+    told.runs(
+        "ssh b 'python -m sglang.launch_server --model-path m --attention-backend trtllm_mha'",
+        "torch.OutOfMemoryError: CUDA out of memory.\n",
+        failed=True,
+    )
+    (candidate,) = proposed(told, tmp_path, home)
+    assert (candidate["arch"], candidate["packages"]) == ("sm100", {})
+    assert candidate["unknown"] == ["which of trtllm_mha", "version of sglang"]
+
+
+def test_an_upgrade_and_a_removal_count_from_then_on(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    launch = "python -m sglang.launch_server --model-path m --moe-runner-backend triton"
+    failure = "RuntimeError: No valid tactics available for fused moe op\n"
+    told.runs("pip list", "Package    Version\n---------- -------\nsglang     0.5.8\ntorch      2.9.1\n")
+    told.runs(launch, failure, failed=True)
+    told.runs("uv pip install -U sglang", " - sglang==0.5.8\n + sglang==0.5.9\n - torch==2.9.1\n")
+    told.runs(launch, failure, failed=True)
+    told.runs(
+        'python -c "import torch, sglang; print(torch.__version__, sglang.__version__)"',
+        "2.10.0+cu130 0.5.10\n",
+    )
+    told.runs(launch, failure, failed=True)
+    versions = [candidate["packages"] for candidate in proposed(told, tmp_path, home)]
+    assert versions == [
+        {"sglang": "0.5.8", "torch": "2.9.1"},
+        {"sglang": "0.5.9"},
+        {"sglang": "0.5.10", "torch": "2.10.0+cu130"},
+    ]
+
+
+def test_a_backend_that_was_put_in_place_of_another(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    line = (
+        "INFO 11-02 10:14:01 [nvfp4.py:265] Using 'MARLIN' NvFp4 MoE backend out of potential backends: [].\n"
+    )
+    told.runs("vllm serve m --moe-backend flashinfer_cutlass", line)
+    told.runs("vllm serve m --moe-backend marlin", line)
+    (candidate,) = proposed(told, tmp_path, home)
+    assert (candidate["outcome"], cells(candidate)) == ("substituted", [("moe_runner", "flashinfer_cutlass")])
+
+
+def test_a_script_that_fails_by_itself_counts_for_what_its_error_names(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    told.runs(
+        "python test_mm_fp4.py",
+        'Traceback (most recent call last):\n  File "test_mm_fp4.py", line 3, in <module>\n    mm_fp4()\n'
+        "flashinfer.BackendSupportedError: mm_fp4 does not support backend 'trtllm' with capability 121\n",
+        failed=True,
+    )
+    (candidate,) = proposed(told, tmp_path, home)
+    assert (cells(candidate), candidate["arch"]) == ([("fp4_gemm", "trtllm")], "sm121")
+    assert lacking(candidate, None) == ["engine"]
+
+
+def test_the_screen_says_what_is_known_and_what_is_not(tmp_path: Path, home: Home) -> None:
+    told, at = investigation()
+    proposed(told, tmp_path, home)
+    screen = agent("transcripts", "findings", "hunt").stdout
+    assert "3 candidates, 2 can be recorded" in screen
+    assert f"event {at['crash'] + 2}  nan: backend unknown on sm120" in screen
+    assert "unknown: which of flashinfer_cutlass" in screen
+    assert "output_throughput 2810.22 tok/s" in screen
+
+
+@pytest.mark.parametrize("name", ["nothing", "../x", "a b", ""])
+def test_what_is_no_session_is_one_line(home: Home, name: str) -> None:
+    one_line(agent("transcripts", "findings", name), code=2)
