@@ -149,8 +149,9 @@ class Recording:
             status = ERROR if exit_code else OK
         if call is None:
             self.counts["orphans"] += 1
-        elif status in FAILURES:
-            self._failed.add(call)
+        if status in FAILURES:
+            # What no call asked for has failed all the same.
+            self._failed.add(self._next if call is None else call)
         if call is not None and status != UNANSWERED:
             self._answered.add(call)
         return self._event(

@@ -46,6 +46,7 @@ class Conversation:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._revert: dict[str, Any] = {}
+        self._cwd: str | None = None
         self._begun: dict[str, int] = {}
         """Id of a message or part → its first event."""
 
@@ -63,6 +64,7 @@ class Conversation:
             started=moment(time.get("created")),
         )
         self._revert = mapping(info.get("revert"))
+        self._cwd = name(info.get("directory"))
 
     def message(self, info: dict[str, Any], parts: Sequence[Part], source: dict[str, Any]) -> None:
         recording = self._recording
@@ -121,7 +123,7 @@ class Conversation:
             message=message,
             raw_input=name(state.get("raw")) if not given else None,
             command=command_of(given),
-            cwd=folder_of(given) or name(mapping(info.get("path")).get("cwd")),
+            cwd=folder_of(given) or name(mapping(info.get("path")).get("cwd")) or self._cwd,
             at=moment(time.get("start")) or moment(mapping(info.get("time")).get("created")),
         )
         self._result(seq, state, time, source)
