@@ -85,3 +85,54 @@ def test_what_is_no_session_is_one_line(tmp_path: Path) -> None:
     one_line(agent("transcripts", "import", str(tmp_path / "notes.txt")), 2, "no known format", "opencode")
     one_line(agent("transcripts", "import", str(tmp_path / "gone")), 2, "there is no")
     one_line(agent("transcripts", "import", str(tmp_path)), 2, "no session found")
+
+
+def test_imported_sessions_stand_apart_from_investigations(home: Home) -> None:
+    assert agent("transcripts", "list", "--imported", "--json").stdout.split() == [
+        "{",
+        '"sessions":',
+        "[]",
+        "}",
+    ]
+    import_path(home, SAMPLES, lambda value: value, lambda _: None)
+    listed = json.loads(agent("transcripts", "list", "--imported", "--json").stdout)["sessions"]
+    assert {one["format"] for one in listed} == {one["format"] for one in EXPECTED.values()}
+    assert json.loads(agent("transcripts", "list", "--json").stdout) == {"transcripts": []}
+    assert json.loads(agent("findings", "list", "--json").stdout) == {"findings": []}
+    one_line(agent("transcripts", "show", "nobody"), 2, "no imported session")
+
+
+def test_events_are_paged_by_number_segment_and_kind(home: Home) -> None:
+    session = imported(home, SAMPLES / "claude_code_small_session.json").id
+    shown = json.loads(
+        agent("transcripts", "show", session[:14], "--from", "5", "--events", "3", "--json").stdout
+    )
+    assert [event["seq"] for event in shown["events"]] == [5, 6, 7]
+    shown = json.loads(
+        agent("transcripts", "show", session, "--segment", "2", "--tools-only", "--json").stdout
+    )
+    assert [(event["kind"], event["segment"]) for event in shown["events"]] == [("call", 2), ("result", 2)]
+    lines = agent("transcripts", "show", session, "--segment", "2").stdout
+    assert "Added multiply function!" in lines
+    assert "Now edit the file" not in lines
+
+
+def test_words_are_found_where_they_were_said(home: Home) -> None:
+    import_path(home, SAMPLES, lambda value: value, lambda _: None)
+    found = json.loads(agent("transcripts", "search", "exit", "code", "137", "--json").stdout)["matches"]
+    assert {(one["kind"], one["session"].partition("-")[0]) for one in found} == {
+        ("result", "openai_chat"),
+        ("message", "openai_chat"),
+    }
+    for words, matches in (('"exit code"', 3), ('"code exit"', 0), ("OR exit", 1), ("NEAR(", 0)):
+        assert len(json.loads(agent("transcripts", "search", words, "--json").stdout)["matches"]) == matches
+    one_line(agent("transcripts", "search", "*"), 2, "nothing to search for")
+
+
+def test_numbers_are_those_of_the_sessions(home: Home) -> None:
+    import_path(home, SAMPLES, lambda value: value, lambda _: None)
+    found = json.loads(agent("transcripts", "stats", "--json").stdout)
+    for key in ("messages", "tool_calls", "failures", "segments"):
+        assert found["totals"][key] == sum(one[key] for one in EXPECTED.values())
+    assert sum(one["calls"] for one in found["tools"]) == found["totals"]["tool_calls"]
+    assert sum(one["failed"] for one in found["tools"]) == found["totals"]["failures"]

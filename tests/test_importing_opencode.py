@@ -71,6 +71,7 @@ def as_kept_by_2(events: list[Event]) -> list[Event]:
     for event in events:
         notes = [note for note in event.get("notes", []) if note != "retried"]
         left = {"notes", *(("id", "at", "model") if "summary" in notes else ())}
+        left |= {"ended"} if event["kind"] == "session" else set()
         kept.append({**{key: value for key, value in event.items() if key not in left}, "notes": notes})
     return kept
 

@@ -25,6 +25,8 @@ COMMANDS = {
     "parse-command": ("agent.cli.parse_command:parse_command", "What a shell command does, as typed calls."),
     "import": ("agent.cli.importing:import_", "Sessions of other agents, into the home."),
     "findings": ("agent.cli.shown:findings", "What a session shows of backends, as candidates."),
+    "search": ("agent.cli.imported:search", "Words in imported sessions."),
+    "stats": ("agent.cli.imported:stats", "What imported sessions did, in numbers."),
     "redact": ("agent.cli.redact:redact", "Take out what should not have been written."),
 }
 
@@ -41,15 +43,22 @@ def transcripts() -> None:
 
 
 @click.command("list")
+@click.option("--imported", is_flag=True, help="Sessions of other agents that were imported.")
 @json_option
-def list_(as_json: bool) -> None:
+def list_(imported: bool, as_json: bool) -> None:
     """Transcripts, newest first.
 
     \b
     Examples:
       agent transcripts list
+      agent transcripts list --imported
       agent transcripts list --json
     """
+    if imported:
+        from agent.cli.imported import list_imported
+
+        list_imported(the_home(), as_json=as_json)
+        return
     rows = [_summary(path) for path in reversed(files(the_home()))]
     if as_json:
         emit({"transcripts": rows})
@@ -64,19 +73,42 @@ def list_(as_json: bool) -> None:
 @click.option("--last", is_flag=True, help="The newest transcript.")
 @click.option("--from", "start", type=click.IntRange(0), default=0, help="First event to show.")
 @click.option("--events", type=click.IntRange(1), default=None, help="How many to show.")
+@click.option("--segment", type=click.IntRange(1), default=None, help="Of an import: only this segment.")
+@click.option("--tools-only", is_flag=True, help="Of an import: only calls and their results.")
 @json_option
-def show(transcript: str | None, last: bool, start: int, events: int | None, as_json: bool) -> None:
+def show(
+    transcript: str | None,
+    last: bool,
+    start: int,
+    events: int | None,
+    segment: int | None,
+    tools_only: bool,
+    as_json: bool,
+) -> None:
     """The events of TRANSCRIPT (an id, its beginning, or a file), one line each.
+
+    An imported session is shown by its id, or its beginning.
 
     \b
     Examples:
       agent transcripts show --last
       agent transcripts show 20260307-3f --from 40 --events 20
+      agent transcripts show ses_3ce42b --segment 2 --tools-only
       agent transcripts show --last --json
     """
     from transcripts.reader import read_raw
 
-    path = find_transcript(the_home(), transcript, last=last)
+    home = the_home()
+    if transcript is not None and not last and not _is_ours(home, transcript):
+        from agent.cli.imported import show_imported
+
+        show_imported(home, transcript, start, events, segment, tools_only=tools_only, as_json=as_json)
+        return
+    if segment is not None or tools_only:
+        raise CommandError(
+            "--segment and --tools-only are for imported sessions; page with --from and --events"
+        )
+    path = find_transcript(home, transcript, last=last)
     found = _begun(read_raw(path, start=start, limit=events))
     if as_json:
         emit({"transcript": path.stem, "events": found})
@@ -121,6 +153,13 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
     if not matches:
         raise CommandError(f"no transcript {name!r}; see: agent transcripts list")
     return (exact or matches)[0]
+
+
+def _is_ours(home: Home, name: str) -> bool:
+    """Whether a name is that of a transcript here, or of none that was imported either."""
+    if not name or "/" in name or name.endswith(".jsonl") or not home.imported.is_dir():
+        return True
+    return any(path.stem.startswith(name) for path in files(home))
 
 
 def begins(path: Path) -> bool:

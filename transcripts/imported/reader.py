@@ -27,6 +27,22 @@ WHERE texts MATCH ?1 AND (?2 IS NULL OR s.id = ?2) AND (?3 IS NULL OR s.format =
 ORDER BY texts.rank, texts.rowid LIMIT ?4
 """
 
+_SUMMED = ("messages", "tool_calls", "failures", "segments", "dead", "unanswered")
+_TOOLS = """
+SELECT c.name AS tool, count(*) AS calls, sum(coalesce(r.failed, 0)) AS failed,
+    sum(r.failed IS NULL) AS unanswered
+FROM events c LEFT JOIN (
+    SELECT session, ref, max(status IN ('error', 'aborted', 'rejected')) AS failed FROM events
+    WHERE kind = 'result' AND status != 'unanswered' AND (?1 IS NULL OR session = ?1) GROUP BY session, ref
+) r ON r.session = c.session AND r.ref = c.seq
+WHERE c.kind = 'call' AND (?1 IS NULL OR c.session = ?1) GROUP BY c.name ORDER BY calls DESC, tool
+"""
+_SEGMENTS = """
+SELECT segment, sum(kind = 'message') AS messages, sum(kind = 'call') AS calls,
+    sum(kind = 'result' AND status IN ('error', 'aborted', 'rejected')) AS failed
+FROM events WHERE session = ? AND segment NOT NULL GROUP BY segment ORDER BY segment
+"""
+
 
 @dataclass(frozen=True)
 class Match:
@@ -62,6 +78,30 @@ class Library:
     def children(self, id_: str) -> list[str]:
         rows = self._index.rows("SELECT id FROM sessions WHERE parent = ? ORDER BY started, id", id_)
         return [row["id"] for row in rows]
+
+    def child_counts(self) -> dict[str, int]:
+        rows = self._index.rows("SELECT parent, count(*) AS n FROM sessions GROUP BY parent")
+        return {row["parent"]: row["n"] for row in rows if row["parent"] is not None}
+
+    def stats(self, one: Imported | None = None) -> dict[str, Any]:
+        """Numbers over all sessions or over one: ``totals``, ``formats``, ``tools``; of one ``segments``."""
+        number = None if one is None else one.number
+        sums = ", ".join(f"sum(json_extract(document, '$.{key}')) AS {key}" for key in _SUMMED)
+        per_format = self._index.rows(
+            f"SELECT format, count(*) AS sessions, {sums} FROM sessions "  # noqa: S608 - names of ours
+            "WHERE ?1 IS NULL OR number = ?1 GROUP BY format ORDER BY format",
+            number,
+        )
+        formats = [dict(row) for row in per_format]
+        totals = {key: sum(row[key] for row in formats) for key in ("sessions", *_SUMMED)}
+        tools = self._index.rows(_TOOLS, number)
+        segments = self._index.rows(_SEGMENTS, number) if number is not None else []
+        return {
+            "totals": totals,
+            "formats": formats,
+            "tools": [dict(row) for row in tools],
+            "segments": [dict(row) for row in segments],
+        }
 
     def open(self, name: str) -> Imported:
         """The session with an id, or the only one that begins so. Raises :class:`StoreError`."""
@@ -101,7 +141,7 @@ class Imported:
 
     def __init__(self, index: Index, number: int, path: Path, session: Session) -> None:
         self._index = index
-        self._number = number
+        self.number = number
         self.path = path
         self.session = session
 
@@ -119,7 +159,7 @@ class Imported:
             "SELECT offset, bytes, amended FROM events WHERE session = ?1 AND seq >= ?2 "
             "AND (?3 IS NULL OR segment = ?3) "
             "AND (?4 IS NULL OR kind IN (SELECT value FROM json_each(?4))) ORDER BY seq LIMIT ?5",
-            *(self._number, start, segment, chosen, -1 if limit is None else limit),
+            *(self.number, start, segment, chosen, -1 if limit is None else limit),
         )
         with self.path.open("rb") as file:
             for row in rows:
@@ -141,7 +181,7 @@ class Imported:
     def calls(self, *, live: bool | None = None) -> Iterator[Call]:
         """Calls in their order, each with its result."""
         sql = "SELECT ref, offset, bytes FROM events WHERE session = ? AND kind = 'result' ORDER BY seq DESC"
-        rows = self._index.rows(sql, self._number)
+        rows = self._index.rows(sql, self.number)
         results = {row["ref"]: (row["offset"], row["bytes"]) for row in rows}
         for event in self.events(kinds=("call",)):
             if live is None or event.get("live", True) is live:
@@ -155,7 +195,7 @@ class Imported:
             raise StoreError(f"event {seq} of session {self.session.id} is no call but a {event['kind']}")
         rows = self._index.rows(
             "SELECT offset, bytes FROM events WHERE session = ? AND kind = 'result' AND ref = ? ORDER BY seq",
-            self._number,
+            self.number,
             seq,
         )
         return call_of(event, _read(self.path, *rows[0]) if rows else None)

@@ -24,6 +24,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _OTHER_BYTES = 64 << 10
 """Characters of an unknown record that are kept; of a longer one its beginning and its place."""
+_TITLE = 200
 
 Where = Mapping[str, Any]
 """The ``source`` of an event."""
@@ -70,6 +71,8 @@ class Recording:
         self._failed: set[int] = set()
         self._messages: list[int] = []
         self._dead: set[int] = set()
+        self._first = ""
+        """What the person said first: the title of a session that has none."""
         self._identity = hashlib.sha256()
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
@@ -94,6 +97,8 @@ class Recording:
         """``more``: id, thinking, model, notes, attachments, error. Returns the event's number."""
         self.counts["messages"] += 1
         self._messages.append(self._next)
+        if role == "user" and not more.get("notes") and not self._first:
+            self._first = text[:_TITLE]
         self._tokens.update(tokens or {})
         return self._event(
             "message", source, role=role, text=text, at=at, tokens=tokens, segment=self.segment_number, **more
