@@ -65,10 +65,11 @@ def library(
 ) -> bytes:
     """A host library with this device code; without any, a library of the host alone.
 
-    ``strings`` are among its constants. ``functions``: exported name → what it calls, exported or imported.
+    ``strings`` are among its constants. ``functions``: exported name → what it calls, exported or imported,
+    and the strings that it takes.
     """
     functions = functions or {}
-    imported = sorted({name for calls in functions.values() for name in calls} - {*functions})
+    imported = sorted({name for calls in functions.values() for name in calls} - {*functions, *strings})
     symbols, names = [struct.pack("<IBBHQQ", *[0] * 6)], b"\0"
     text, relocations = b"", b""
     begins = {name: 64 + 64 * number for number, name in enumerate(functions)}
@@ -78,16 +79,20 @@ def library(
     slots = {name: (1 << 20) + 8 * number for number, name in enumerate(imported)}
     for name, slot in slots.items():
         relocations += struct.pack("<QQq", slot, (1 + len(functions) + imported.index(name)) << 32 | 6, 0)
+    constants = b"".join(b"\0" + one.encode() for one in strings) + b"\0"
     for calls in functions.values():
         body = b""
-        for name in calls:  # a call through a slot that the loader fills, or a direct one
-            code, place = (b"\xff\x15", slots[name]) if name in slots else (b"\xe8", begins[name])
+        for name in calls:  # an address, a call through a slot that the loader fills, or a direct one
+            code, place = (b"\xff\x15", slots[name]) if name in slots else (b"\xe8", begins.get(name, 0))
+            if name in strings:
+                at = constants.index(b"\0" + name.encode() + b"\0") + 1
+                code, place = b"\x48\x8d\x3d", 64 + 64 * len(functions) + at
             after = 64 + len(text) + len(body) + len(code) + 4
             body += code + struct.pack("<i", place - after)
         text += body.ljust(64, b"\xc3")
     sections = [
         (".text", 1, text or bytes(16)),
-        (".rodata", 1, b"".join(b"\0" + one.encode() for one in strings) + b"\0"),
+        (".rodata", 1, constants),
         (".dynsym", 11, b"".join(symbols)),
         (".dynstr", 3, names),
         (".rela.dyn", 4, relocations),

@@ -223,3 +223,66 @@ def test_a_usual_size_chooses_the_way(engine: Engine, multiple: int) -> None:
     put(engine, compiled("sm_90a", "sm_100a"))
     verdict = engine.trace("elm", "sm120").row.verdict.value
     assert verdict == ("blocked" if multiple == 128 else "no_static_obstacle")
+
+
+def building(*headers: str, calls: str = "cuModuleLoad") -> bytes:
+    """A library without device code, which has text compiled that begins with these headers."""
+    texts = [f"\n#include <minilib/impls/{header}>\n\nint x = {{}};" for header in headers]
+    return library(strings=[OPERATOR, *texts], functions={"_Z8weave_mmv": [calls, *texts]})
+
+
+def test_a_library_that_has_its_kernels_compiled_runs_where_a_header_is_for_the_device(
+    engine: Engine,
+) -> None:
+    for header in ("sm90_weave.cuh", "sm100_weave.cuh", "smxx_layout.cuh"):
+        engine.add(f"minilib/include/minilib/impls/{header}", "#pragma once\n#if __CUDA_ARCH__ >= 900\n")
+    put(engine, building("sm{}_weave.cuh", "smxx_layout.cuh"))
+    row = engine.trace("elm", "sm120").row
+    assert (row.verdict.value, row.because) == ("blocked", Because.ARCHITECTURE)
+    assert [(item.file, item.line, item.text) for item in row.evidence[:2]] == [
+        (f"minilib/include/minilib/impls/sm{number}_weave.cuh", 2, "#if __CUDA_ARCH__ >= 900")
+        for number in (100, 90)
+    ]
+    same_lines(row, engine.root)
+    assert engine.verdicts("elm", "sm89", "sm90", "sm100", "sm103", "sm121") == {
+        "sm89": "blocked",
+        "sm90": "no_static_obstacle",
+        "sm100": "no_static_obstacle",
+        "sm103": "no_static_obstacle",
+        "sm121": "blocked",
+    }
+
+
+@pytest.mark.parametrize(
+    ("headers", "calls"),
+    [
+        (["smxx_weave.cuh"], "cuModuleLoad"),
+        (["sm100_missing.cuh"], "cuModuleLoad"),
+        (["sm100_weave.cuh"], "cublasLtMatmul"),
+    ],
+)
+def test_headers_that_say_nothing_or_not_all_block_nobody(
+    engine: Engine, headers: list[str], calls: str
+) -> None:
+    for header in ("sm100_weave.cuh", "smxx_weave.cuh"):
+        engine.add(f"minilib/include/minilib/impls/{header}", "#pragma once\n")
+    put(engine, building(*headers, calls=calls))
+    assert engine.trace("elm", "sm120").row.verdict.value == "unknown"
+
+
+def test_code_written_for_an_old_device_is_compiled_for_later_ones(engine: Engine) -> None:
+    engine.add("minilib/include/minilib/impls/sm80_weave.cuh", "#pragma once\n")
+    put(engine, building("sm80_weave.cuh"))
+    assert engine.trace("elm", "sm120").row.verdict.value == "no_static_obstacle"
+
+
+def test_set_up_that_starts_nothing_is_no_kernel(engine: Engine) -> None:
+    """Before the kernel the library is told where it lies: no device code is missing for that."""
+    engine.edit(METHOD, CALL, f"torch.ops.minilib.set_up(otherlib.home()) or {CALL}")
+    engine.edit(METHOD, "import torch\n", "import torch\n\nimport otherlib\n")
+    engine.add("minilib/include/minilib/impls/sm120_weave.cuh", "#pragma once\n")
+    put(engine, building("sm120_weave.cuh"))
+    before = engine.trace("elm", "sm120")
+    assert (before.row.verdict.value, "set_up" in before.notes[0]) == ("unknown", True)
+    put(engine, launching("set_it_up", {}, registered="minilib::set_up"), "minilib/home.abi3.so")
+    assert engine.trace("elm", "sm120").row.verdict.value == "no_static_obstacle"

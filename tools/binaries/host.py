@@ -25,6 +25,7 @@ _REFERRING = re.compile(
 _OF_A_TYPE = re.compile(r"IN?(?:S[0-9A-Z]*_|St)?(?=\d)")
 """How the arguments of a template begin whose first one is a type with a name."""
 LONGEST_FUNCTION = 1 << 20
+LONGEST_TEXT = 16_384
 MOST_CODE = 256 << 20
 """Bytes of code that are looked through for one library."""
 MOST_RELOCATIONS = 5_000_000
@@ -45,6 +46,7 @@ class Host:
 
     def __init__(self, elf: Elf) -> None:
         self.elf = elf
+        self._constants = [s for s in elf.sections if s.name.startswith(".rodata")]
         self.code = [s for s in elf.sections if s.name in (".text", ".text.unlikely")]
         self.names: dict[int, list[str]] = {}
         """Address → the names of the function that begins there."""
@@ -117,6 +119,15 @@ class Host:
                     outer.add(named)
             self._led[at] = frozenset(inner), frozenset(outer)
         return self._led[at]
+
+    def text_at(self, place: int) -> str:
+        """The text at an address among the constants; empty where it is none of them."""
+        for section in self._constants:
+            if section.address <= place < section.address + section.size:
+                at = self.elf.start + section.offset + place - section.address
+                text = bytes(self.elf.data[at : at + LONGEST_TEXT]).split(b"\0", 1)[0]
+                return text.decode("ascii", "replace")
+        return ""
 
     def references(self, at: int) -> Iterator[int]:
         """The places that the function at ``at`` refers to, in the order of its code."""

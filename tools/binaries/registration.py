@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tools.binaries.elf import Elf, Section
+from tools.binaries.elf import Elf
 from tools.binaries.host import Host
 
 KERNEL = "__cudaRegisterFunction"
@@ -21,7 +21,6 @@ OPERATOR = ("torch_library_impl", "_ZNR5torch7Library5_impl", "_ZNR5torch7Librar
 WRAPPERS = ".nvFatBinSegment"
 RELATIVE = (8, 1027)
 """Kinds of relocation that fill in an address of the library itself (x86-64, AArch64)."""
-LONGEST_NAME = 16_384
 DEPTH = 3
 """How many calls lie between start-up and the function that registers operators."""
 MOST_FUNCTIONS = 50_000
@@ -55,13 +54,12 @@ def kernels_of(library: Host) -> dict[int, Registered]:
     # A wrapper is 24 bytes, and the address of its fat binary is in the second eight.
     binaries = {at: filled[at + 8] for at in _within(elf, WRAPPERS, 24) if at + 8 in filled}
     numbers = {address: number for number, address in enumerate(sorted(binaries.values()))}
-    constants = _constants(elf)
     found: dict[int, Registered] = {}
     for function in _start_up(library, filled):
         places = list(library.references(function))
         container = next((numbers[binaries[place]] for place in places if place in binaries), None)
         if container is not None:
-            for names, functions in _calls(library, constants, places, (KERNEL,)):
+            for names, functions in _calls(library, places, (KERNEL,)):
                 if names and functions:
                     found[functions[-1]] = Registered(names[-1], container)
     return found
@@ -69,10 +67,9 @@ def kernels_of(library: Host) -> dict[int, Registered]:
 
 def operators_of(library: Host) -> dict[str, frozenset[int]]:
     """Name of an operator, with its overload where it has one → host functions registered for it."""
-    constants = _constants(library.elf)
     told: list[tuple[str, frozenset[int]]] = []
     for function in _registering(library):
-        for names, functions in _calls(library, constants, list(library.references(function)), OPERATOR):
+        for names, functions in _calls(library, list(library.references(function)), OPERATOR):
             spelt = [match[1] for name in names if (match := _NAME.match(name))]
             if spelt and functions:
                 told.append((spelt[-1], frozenset(functions)))
@@ -124,7 +121,7 @@ def _within(elf: Elf, name: str, step: int) -> range:
 
 
 def _calls(
-    library: Host, constants: list[Section], places: list[int], called: tuple[str, ...]
+    library: Host, places: list[int], called: tuple[str, ...]
 ) -> Iterator[tuple[list[str], list[int]]]:
     """The strings and the functions that are referred to before each such call, since the call before."""
     names: list[str] = []
@@ -134,20 +131,7 @@ def _calls(
         if imported.startswith(called):
             yield names, functions
             names, functions = [], []
-        elif text := _constant(library.elf, constants, place):
+        elif text := library.text_at(place):
             names.append(text)
         elif (at := library.function_at(place)) is not None:
             functions.append(at)
-
-
-def _constants(elf: Elf) -> list[Section]:
-    return [section for section in elf.sections if section.name.startswith(".rodata")]
-
-
-def _constant(elf: Elf, sections: list[Section], place: int) -> str:
-    for section in sections:
-        if section.address <= place < section.address + section.size:
-            at = elf.start + section.offset + place - section.address
-            text = bytes(elf.data[at : at + LONGEST_NAME]).split(b"\0", 1)[0]
-            return text.decode("ascii", "replace")
-    return ""

@@ -3,7 +3,8 @@
 A machine can run only what the library was compiled for (``memory.architecture.images``). Where every library
 of the environment that defines an operator has device code for other architectures alone, and the operator
 starts that code and nothing else, it cannot run: that is a refusal, although no line of source says so. So it
-is where all kernels that do the operator's work are hollow for the device (``tools.binaries.work``).
+is where all kernels that do the operator's work are hollow for the device (``tools.binaries.work``), and
+where all that a library without device code has compiled is for others (``built``).
 Checks in the host's compiled code are not read.
 """
 
@@ -19,6 +20,7 @@ from tools.binaries.operators import Operator, find_operator
 from tools.binaries.work import Code, does_work
 from tools.source.files import walk
 from tools.source.tree import WITHIN, SourceTree
+from tools.viability.built import BuiltCode
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.evidence import evidence_at, first_gate
 from tools.viability.interpreter.machine import Machine
@@ -29,6 +31,7 @@ from tools.viability.runs import Run
 
 OPERATORS = "torch.ops."
 IDIOM = "no device code"
+LIBRARY = ".so"
 
 
 @dataclass(frozen=True)
@@ -47,32 +50,51 @@ class CompiledCode:
         self._files: list[str] | None = None
         self._found: dict[str, tuple[Held, ...]] = {}
         self._kernels: dict[tuple[str, str], dict[str, Code] | None] = {}
+        self._built = BuiltCode(tree)
         data = libraries()["compiled"]
         self._launch = tuple(data["launch"])
-        self._elsewhere = tuple(data["elsewhere"])
+        self._libraries = tuple(data["elsewhere"])
+        self._elsewhere = self._libraries + tuple(data["made"])
 
     def without_code(self, name: str, arch: tuple[int, int]) -> list[str]:
         """Where it stands that the operator ``name`` (``torch.ops.NAMESPACE.NAME``) has nothing that runs on
-        ``arch``: names of listings, one for each library that holds it. Empty where something may run.
+        ``arch``: names of listings, or of the headers that are for others, for each library that holds it.
+        Empty where something may run.
         """
         here = Architecture(*arch)
         proofs = [self._dead(held, _operator(name), here) for held in self.holding(name)]
-        return [proof for proof in proofs if proof] if all(proofs) else []
+        return [file for proof in proofs for file in proof] if all(proofs) else []
 
     def with_code(self, name: str, arch: tuple[int, int]) -> bool:
         """Whether every library that holds the operator has kernels for it that do their work on ``arch``."""
         here = Architecture(*arch)
         held = self.holding(name)
-        return bool(held) and all(self._works(one.file, _operator(name), here) is True for one in held)
+        return bool(held) and all(self._works(one, _operator(name), here) is True for one in held)
 
-    def _dead(self, held: Held, operator: str, arch: Architecture) -> str | None:
+    def starts_nothing(self, name: str) -> bool:
+        """Whether the operator only sets something up or answers: it leads to no kernel."""
+        held = self.holding(name)
+        return bool(held) and all(self._idle(one, _operator(name)) for one in held)
+
+    def _idle(self, held: Held, operator: str) -> bool:
+        starts = any(name.startswith(self._launch + self._elsewhere) for name in held.operator.reaches)
+        return held.operator.told and not starts and not self._built.headers(held.file, operator)
+
+    def _dead(self, held: Held, operator: str, arch: Architecture) -> list[str]:
+        if not held.operator.compiled.targets:
+            headers = [file for file, _ in self._built.headers(held.file, operator)]
+            alone = not any(name.startswith(self._libraries) for name in held.operator.reaches)
+            return headers if alone and self._built.works(held.file, operator, arch) is False else []
         if not self._own(held.operator):
-            return None
+            return []
         if held.operator.compiled.runs_on(arch) is False:
-            return held.file
-        return f"{held.file}{WITHIN}{operator}" if self._works(held.file, operator, arch) is False else None
+            return [held.file]
+        return [f"{held.file}{WITHIN}{operator}"] if self._works(held, operator, arch) is False else []
 
-    def _works(self, file: str, operator: str, arch: Architecture) -> bool | None:
+    def _works(self, held: Held, operator: str, arch: Architecture) -> bool | None:
+        file = held.file
+        if not held.operator.compiled.targets:
+            return self._built.works(file, operator, arch)
         key = (file, operator)
         if key not in self._kernels:
             try:
@@ -93,18 +115,26 @@ class CompiledCode:
         if not name.startswith(OPERATORS) or len(parts) < 2:
             return []
         if self._files is None:
-            self._files = list(walk(self.tree, suffixes=(".so",)))
+            self._files = list(walk(self.tree, suffixes=(LIBRARY,)))
         found = []
         for file in self._files:
             try:
                 operator = find_operator(self.tree.resolve(file), parts[1])
             except BinaryError:
                 return []  # it might be the one
-            if operator is not None and operator.compiled.targets:
+            if operator is None:
+                continue
+            if operator.compiled.targets or operator.told or self._built.headers(file, parts[1]):
                 found.append(Held(file, operator))
         # Others may hold the same word among their strings; one that is named after the namespace is the one.
         told = [held for held in found if held.operator.told] or found
         return [held for held in told if _stem(held.file) == parts[0]] or told
+
+    def cited(self, file: str) -> Evidence:
+        """A listing as a whole; of a header the line that asks what it is compiled for."""
+        if WITHIN not in file and not file.endswith(LIBRARY):
+            return self.tree.evidence(file, self._built.guard(file), idiom=IDIOM)
+        return self.tree.evidence(file, 1, len(self.tree.lines(file)), idiom=IDIOM)
 
     def _own(self, operator: Operator) -> bool:
         """Whether the operator starts device code of its library and none of other libraries."""
@@ -166,7 +196,7 @@ def _blocked(
         first_gate=first_gate(cell, run, again),
         state=HypothesisState.PREDICTED,
         evidence=(
-            *(_listing(code.tree, file) for file in files),
+            *(code.cited(file) for file in files),
             *(evidence_at(code.tree, site, "call") for site in calls),
         ),
     )
@@ -174,7 +204,3 @@ def _blocked(
     hops = [(crossing.site, f"calls {crossing.name}") for crossing in crossings]
     hops += [(Site(file, 1, "decides"), f"holds no code for {cell.arch_name}") for file in files]
     return Judgement(row, hops, [why])
-
-
-def _listing(tree: SourceTree, file: str) -> Evidence:
-    return tree.evidence(file, 1, len(tree.lines(file)), idiom=IDIOM)

@@ -219,7 +219,8 @@ class Facts:
         ):
             name = f"{frame.module.name}.{path.rpartition('.')[2]}"
             m.crossings.append(Crossing(name, frame.module.file, m.site(frame, node, "call"), True, True))
-        works = path.startswith("torch.ops.") or any(_is_data(value) for value in [*args, *kwargs.values()])
+        fed = any(_is_data(value) for value in [*args, *kwargs.values()])
+        works = path.startswith("torch.ops.") or fed
         ours = namespace in self.frameworks or namespace == self.profile.root
         if works and not ours and frame is not None and node is not None:
             # Only what is handed data to work on is a kernel; the rest are questions and set-up.
@@ -230,7 +231,9 @@ class Facts:
             site = m.site(frame, node, "call")
             caught = any(_catches(handler) for tried, _ in m.handlers for handler in tried.handlers)
             doubts = m.doubts + caught
-            m.crossings.append(Crossing(path, frame.module.file, site, by_option, False, sure, doubts))
+            m.crossings.append(
+                Crossing(path, frame.module.file, site, by_option, False, sure, doubts, fed=fed)
+            )
         return self.library.call(m, path, args, kwargs, frame, node)
 
     def tensor_attribute(self, value: Tensor, name: str) -> Any:

@@ -64,6 +64,7 @@ def passed_row(
         and crossing.name.split(".", 1)[0] not in covered
         and crossing.name not in shared
     ]
+    closed = [crossing for crossing in closed if crossing.fed or not code.starts_nothing(crossing.name)]
     working = [crossing for crossing in closed if code.with_code(crossing.name, cell.arch)]
     closed = [crossing for crossing in closed if crossing not in working]
     if working:

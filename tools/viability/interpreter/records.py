@@ -90,6 +90,8 @@ class Crossing:
     """Arguments that carry the option's value, in whatever form it has by then."""
     works: bool = True
     """It is handed what may be data, and did not end in a raise: a question or set-up runs no kernel."""
+    fed: bool = True
+    """It is handed what certainly is data."""
 
 
 @dataclass(slots=True)
