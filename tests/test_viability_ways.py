@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from compiled import cubin
 from viability_fixtures.support import METHOD, Engine, before_elm
 
 from memory.vocabulary import Because, Verdict
@@ -283,9 +284,11 @@ def test_a_way_that_ends_for_no_reason_of_the_scenario_is_not_a_pass(seams: Engi
     assert seam(seams, "folded", "sm120").row.verdict is Verdict.UNKNOWN
 
 
-@pytest.mark.parametrize("backend", ["far", "slow"])
+@pytest.mark.parametrize("backend", ["far", "slow", "plain"])
 def test_a_backend_that_needs_what_only_other_hardware_has(seams: Engine, backend: str) -> None:
-    """A package for other hardware that its module imports, or a kernel that is built for the CPU."""
+    """A package for other hardware that its module imports, a kernel that is built for the CPU, or a name."""
+    seams.edit(SEAMS, "class Flat(Seam)", "class FlatXPUSeam(Seam)")
+    seams.edit(SEAMS, "return Flat(runner)", "return FlatXPUSeam(runner)")
     row = seam(seams, backend, "sm100").row
     assert (row.verdict, row.because) == (Verdict.NOT_APPLICABLE, Because.VENDOR)
     assert row.evidence
@@ -362,6 +365,50 @@ def test_what_is_fetched_for_one_generation_alone_is_taken_to_be_there(engine: E
     engine.edit("minilib/jit.py", "supported_major_versions=[10]", "supported_major_versions=[10, 12]")
     for arch in ("sm100", "sm120"):
         assert engine.trace("cedar", arch).row.verdict is Verdict.UNKNOWN
+
+
+FETCHING = """\
+import os
+from urllib.parse import urljoin
+
+import requests
+
+STORE = os.environ.get("MINILIB_STORE", "https://example.org/kernels/")
+
+
+def fetch(name):
+    if os.path.exists(name):
+        return
+    get(urljoin(STORE, name))
+
+
+def get(source):
+    requests.Session().get(source)
+"""
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_what_is_fetched_is_looked_for_in_the_packages_of_the_environment(engine: Engine, sure: bool) -> None:
+    """Kernels beside the file that is fetched, or around its folder, tell which devices they are for."""
+    engine.add("minilib/fetching.py", FETCHING)
+    ask = "from minilib.fetching import fetch\n"
+    before_elm(
+        engine, ask + ("" if sure else "if otherlib.wanted():\n    ") + 'fetch("ab12/weave/include/weave.h")'
+    )
+    assert engine.verdicts("elm", "sm100", "sm120") == dict.fromkeys(("sm100", "sm120"), "unknown")
+    engine.add("minikernels/store/ab12/weave/include/weave.h", "#pragma once\n")
+    (engine.root / "minikernels/store/ab12/weave/one.cubin").write_bytes(cubin("sm_100f", {"one": [0x94D]}))
+    engine.add("minikernels/store/ab12/other/include/weave.h", "#pragma once\n")
+    (engine.root / "minikernels/store/ab12/other/one.cubin").write_bytes(cubin("sm_120f", {"one": [0x94D]}))
+    engine.add("minilib/store.py", "")
+    verdicts = engine.verdicts("elm", "sm100", "sm103", "sm120")
+    refused = "blocked" if sure else "unknown"
+    assert verdicts == {"sm100": "no_static_obstacle", "sm103": "no_static_obstacle", "sm120": refused}
+    if sure:
+        row = engine.trace("elm", "sm120").row
+        assert row.because is Because.ARCHITECTURE
+        assert row.evidence[0].file == "minikernels/store/ab12/weave/include/weave.h"
+        assert row.evidence[1].file == "minilib/fetching.py"
 
 
 def test_a_name_that_nothing_binds_is_no_pass(engine: Engine) -> None:

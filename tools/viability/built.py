@@ -1,4 +1,4 @@
-"""Kernels that compiled code builds when it runs: for which architectures the headers that it names are there.
+"""Kernels that compiled code builds when it runs: for which architectures it has headers.
 
 A header that is written for one architecture says so in its name. From some number on such code uses
 instructions that only the architecture's own family has; what was written for an earlier one is compiled for

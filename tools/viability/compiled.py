@@ -23,8 +23,9 @@ from tools.source.tree import WITHIN, SourceTree
 from tools.viability.built import BuiltCode
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.evidence import evidence_at, first_gate
+from tools.viability.fetched import FetchedCode
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.records import Crossing
+from tools.viability.interpreter.records import Crossing, Fetch
 from tools.viability.interpreter.values import Site
 from tools.viability.profile import libraries
 from tools.viability.runs import Run
@@ -51,6 +52,7 @@ class CompiledCode:
         self._found: dict[str, tuple[Held, ...]] = {}
         self._kernels: dict[tuple[str, str], dict[str, Code] | None] = {}
         self._built = BuiltCode(tree)
+        self.fetched = FetchedCode(tree)
         data = libraries()["compiled"]
         self._launch = tuple(data["launch"])
         self._libraries = tuple(data["elsewhere"])
@@ -155,6 +157,9 @@ def _operator(name: str) -> str:
 def no_code_row(cell: Cell, run: Run, again: RunCell, code: CompiledCode) -> Judgement | None:
     """``blocked`` where the value certainly leads to operators that have no code for the device."""
     m = run.machine
+    fetch = next((f for f in m.fetches if not f.doubts and code.fetched.runs_on(f, cell.arch) is False), None)
+    if fetch is not None:
+        return _not_fetched(cell, run, again, fetch, code)
     found = _dead_ends(cell, m, code, 0, range(len(m.crossings)), range(len(m.choices)))
     return _blocked(cell, run, again, found, code) if found else None
 
@@ -181,13 +186,18 @@ def _dead_ends(
     return []
 
 
-def _blocked(
-    cell: Cell, run: Run, again: RunCell, crossings: list[Crossing], code: CompiledCode
-) -> Judgement:
-    names = list(dict.fromkeys(crossing.name for crossing in crossings))
-    files = list(dict.fromkeys(file for name in names for file in code.without_code(name, cell.arch)))
-    calls = list(dict.fromkeys(crossing.site for crossing in crossings))
-    row = Row(
+def _not_fetched(cell: Cell, run: Run, again: RunCell, fetch: Fetch, code: CompiledCode) -> Judgement:
+    """All kernels that can be fetched on the way are for other architectures."""
+    file = code.fetched.kept(fetch)
+    assert file is not None
+    why = f"runs kernels that are fetched, and of those that belong to {file} none is for {cell.arch_name}"
+    hops = [(fetch.site, "fetches"), (Site(file, 1, "decides"), f"belongs to none for {cell.arch_name}")]
+    evidence = (code.cited(file), evidence_at(code.tree, fetch.site, "call"))
+    return Judgement(_row(cell, run, again, evidence), hops, [why])
+
+
+def _row(cell: Cell, run: Run, again: RunCell, evidence: tuple[Evidence, ...]) -> Row:
+    return Row(
         component=cell.component,
         backend=cell.backend,
         arch=cell.arch_name,
@@ -195,12 +205,21 @@ def _blocked(
         because=Because.ARCHITECTURE,
         first_gate=first_gate(cell, run, again),
         state=HypothesisState.PREDICTED,
-        evidence=(
-            *(code.cited(file) for file in files),
-            *(evidence_at(code.tree, site, "call") for site in calls),
-        ),
+        evidence=evidence,
+    )
+
+
+def _blocked(
+    cell: Cell, run: Run, again: RunCell, crossings: list[Crossing], code: CompiledCode
+) -> Judgement:
+    names = list(dict.fromkeys(crossing.name for crossing in crossings))
+    files = list(dict.fromkeys(file for name in names for file in code.without_code(name, cell.arch)))
+    calls = list(dict.fromkeys(crossing.site for crossing in crossings))
+    evidence = (
+        *(code.cited(file) for file in files),
+        *(evidence_at(code.tree, site, "call") for site in calls),
     )
     why = f"runs compiled code, {' and '.join(names)}, and {', '.join(files)} has none for {cell.arch_name}"
     hops = [(crossing.site, f"calls {crossing.name}") for crossing in crossings]
     hops += [(Site(file, 1, "decides"), f"holds no code for {cell.arch_name}") for file in files]
-    return Judgement(row, hops, [why])
+    return Judgement(_row(cell, run, again, evidence), hops, [why])

@@ -21,7 +21,7 @@ from tools.viability.interpreter.dispatch import call, evaluate
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.interpreter.names import global_name
-from tools.viability.interpreter.records import Crossing, Frame
+from tools.viability.interpreter.records import Crossing, Fetch, Frame
 from tools.viability.interpreter.values import (
     CLEAN,
     NOT_NONE,
@@ -124,7 +124,7 @@ class Facts:
         self.outside: set[str] = set()
         """Packages outside the sources that the run met."""
         self.compute = frozenset(data["compute"])
-        self.fetchers = frozenset(data["fetchers"])
+        self.fetchers = tuple(f"{name}." for name in data["fetchers"])
         self.builders = tuple(data["builders"])
         self.capability = (Tainted(major, arch), Tainted(minor, arch))
         self._calls: dict[str, Any] = {
@@ -206,8 +206,17 @@ class Facts:
         namespace = path.split(".")[2] if path.startswith("torch.ops.") and path.count(".") > 2 else root
         # What the engine itself fetches is a model or its configuration; a library fetches kernels.
         library = frame is not None and frame.module.name.split(".", 1)[0] != self.profile.root
-        if root in self.fetchers and library and frame is not None and node is not None and m.by_option:
-            m.remote.append(m.site(frame, node, "call"))
+        if (
+            path.startswith(self.fetchers)
+            and library
+            and frame is not None
+            and node is not None
+            and m.by_option
+        ):
+            given = [*args, *frame.locals.values()]
+            names = tuple(dict.fromkeys(text for text in map(bare, given) if isinstance(text, str)))
+            doubts = m.doubts_before(frame.module.file)
+            m.fetches.append(Fetch(m.site(frame, node, "call"), names, doubts))
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
         if path in self.builders:

@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urljoin
 
 from packaging.version import InvalidVersion, Version
 
@@ -383,6 +384,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "fnmatch.fnmatch": _matches,
     "fnmatch.fnmatchcase": _matches,
     "shutil.which": _which,
+    "urllib.parse.urljoin": lambda m, args, *_: _apply(urljoin, args),
     "os.path.join": lambda m, args, *_: _apply(posixpath.join, args),
     "os.path.dirname": lambda m, args, *_: _apply(posixpath.dirname, args),
     "os.path.basename": lambda m, args, *_: _apply(posixpath.basename, args),

@@ -74,11 +74,15 @@ def passed_row(
         names = ", ".join(dict.fromkeys(crossing.name for crossing in closed))
         row = Row(**common, verdict=Verdict.UNKNOWN)
         return Judgement(row, hops, [f"runs compiled code that was not read: {names}", *notes])
-    if m.remote and not dedicated():
-        where = m.remote[0]
-        why = (
-            f"runs what {where.file}:{where.line} fetches at run time; "
-            "for which architectures is not in the sources"
+    kept = [fetch for fetch in m.fetches if code.fetched.runs_on(fetch, cell.arch)]
+    elsewhere = [fetch for fetch in m.fetches if fetch not in kept]
+    if elsewhere and not dedicated():
+        where = elsewhere[0].site
+        held = code.fetched.kept(elsewhere[0])
+        why = f"runs what {where.file}:{where.line} fetches at run time; " + (
+            f"of the kernels that belong to {held} none is for {cell.arch_name}"
+            if held
+            else "for which architectures is not in the sources"
         )
         return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
     if run.cut is not None:
@@ -97,11 +101,13 @@ def passed_row(
             "what decides is not known"
         )
         return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
-    for where in m.remote[:1]:
+    for fetch in kept[:1]:
+        notes.append(f"runs what {code.fetched.kept(fetch)} belongs to, and that is for {cell.arch_name}")
+    for fetch in elsewhere[:1]:
         # What is fetched for one generation alone, past gates that know it, is made for that generation.
         notes.append(
-            f"{where.file}:{where.line} fetches kernels at run time; all other generations are refused "
-            "before it, so they are taken to be there"
+            f"{fetch.site.file}:{fetch.site.line} fetches kernels at run time; all other generations are "
+            "refused before it, so they are taken to be there"
         )
     return Judgement(Row(**common, verdict=Verdict.NO_STATIC_OBSTACLE), hops, notes)
 

@@ -24,7 +24,7 @@ from tools.viability.interpreter.values import (
 )
 from tools.viability.nominal import all_tensors, arguments
 from tools.viability.runs import Passage, Run, attempt
-from tools.viability.vendor import foreign_import
+from tools.viability.vendor import foreign_import, foreign_name
 
 
 def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -> Run:
@@ -55,7 +55,8 @@ def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) ->
     """Each alternative's entry points; refused only if every alternative is."""
     value = bare(made)
     options = [bare(option) for option in value.options] if isinstance(value, Union) else [value]
-    needs = [foreign_import(m, option.cls) for option in options if isinstance(option, Instance)]
+    classes = [option.cls for option in options if isinstance(option, Instance)]
+    needs = [foreign_import(m, cls) or foreign_name(cls) for cls in classes]
     result.foreign = needs[0] if needs and all(needs) else None
     ends: list[list[Passage]] = []
     choice = Choice(m.doubts, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from memory.vocabulary import Because, HypothesisState, Row, Verdict
 from tools.source.tree import SourceTree
@@ -15,6 +16,7 @@ from tools.viability.interpreter.values import ClassValue, Site
 from tools.viability.profile import libraries
 
 ELSEWHERE = frozenset(libraries()["other_hardware"])
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 DEVICES = frozenset(libraries()["vendor_attributes"]) | frozenset(libraries()["other_devices"])
 
 
@@ -33,6 +35,13 @@ def foreign_import(m: Machine, cls: ClassValue) -> tuple[Site, str] | None:
                 end = statement.end_lineno or statement.lineno
                 return Site(cls.module.file, statement.lineno, "import", end), package
     return None
+
+
+def foreign_name(cls: ClassValue) -> tuple[Site, str] | None:
+    """Where a backend's class is named after such hardware, and the word that says so."""
+    words = {word.lower() for word in _WORD.findall(cls.name)}
+    device = next(iter(sorted(words & DEVICES)), None)
+    return (Site(cls.module.file, cls.node.lineno, "declared"), device) if device is not None else None
 
 
 def foreign_call(crossings: list[Crossing]) -> Crossing | None:

@@ -21,6 +21,7 @@ from tools.viability.interpreter.records import (
     Choice,
     Condition,
     Crossing,
+    Fetch,
     Frame,
     GateEvent,
     RaiseRecord,
@@ -69,8 +70,7 @@ class Machine:
     gates: list[GateEvent] = field(default_factory=list)
     crossings: list[Crossing] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
-    remote: list[Site] = field(default_factory=list)
-    """Calls that fetch something from elsewhere when the engine runs."""
+    fetches: list[Fetch] = field(default_factory=list)
     consulted: list[Site] = field(default_factory=list)
     """Tests that depend on the option's value."""
     selections: list[Site] = field(default_factory=list)
@@ -137,6 +137,11 @@ class Machine:
     def doubts(self) -> int:
         """How many tests on the path have an outcome that is not known."""
         return sum(c.open or Kind.UNKNOWN in c.taint.kinds for c in self.conditions)
+
+    def doubts_before(self, file: str) -> int:
+        """The same without the tests that stand in ``file``."""
+        own = [c for c in self.conditions if c.site.file != file]
+        return sum(c.open or Kind.UNKNOWN in c.taint.kinds for c in own)
 
     @contextmanager
     def way(self, choice: Choice) -> Iterator[None]:

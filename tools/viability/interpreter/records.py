@@ -94,6 +94,17 @@ class Crossing:
     """It is handed what certainly is data."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A call that fetches something from elsewhere when the engine runs."""
+
+    site: Site
+    names: tuple[str, ...]
+    """Texts at hand there: one may be the name of what is fetched."""
+    doubts: int
+    """Tests on the path to the file that fetches whose outcome is not known."""
+
+
 @dataclass(slots=True)
 class Choice:
     """One way of several is taken, and it is not known which.
