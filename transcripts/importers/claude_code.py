@@ -29,6 +29,7 @@ from transcripts.importers.values import (
     name as name_,
     spoken,
     text,
+    word,
 )
 
 name = "claude_code"
@@ -52,16 +53,16 @@ _CUT = re.compile(r"\[\d+ (?:lines|characters) truncated\]")
 def recognises(source: Source) -> bool:
     if source.shape == "document":
         return bool(source.first) and "loglines" in mapping(source.first[0])
-    return source.shape == "lines" and any(
-        isinstance(one, dict)
-        and isinstance(one.get("type"), str)
-        and "payload" not in one
-        and (
-            (one["type"] in _SPEAK and isinstance(one.get("message"), dict) and "part" not in one)
-            or ("sessionId" in one and one["type"] in _PASSED | _TITLES.keys() | {"system"})
-        )
-        for one in source.first
-    )
+    return source.shape == "lines" and any(_is_record(mapping(one)) for one in source.first)
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    kind = word(value, "type")
+    if "payload" in value or "part" in value:
+        return False
+    if kind in _SPEAK:
+        return isinstance(value.get("message"), dict)
+    return "sessionId" in value and kind in _PASSED | _TITLES.keys() | {"system"}
 
 
 def read(source: Source, sink: Sink) -> None:
@@ -73,7 +74,7 @@ def read(source: Source, sink: Sink) -> None:
     reading.finish()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Track:
     """One conversation in a file: the main one, or a subagent's."""
 
@@ -124,9 +125,9 @@ class _Reading:
         if record.problem or not isinstance(value, dict):
             self._skip(record.problem or "malformed")
             return
-        type_ = value.get("type")
+        type_ = word(value, "type")
         uuid = name_(value.get("uuid"))
-        if not isinstance(type_, str):
+        if not type_:
             self._skip("untyped")
             return
         if type_ not in _SPEAK and uuid is None and "sessionId" not in value and self._last is None:
@@ -149,10 +150,11 @@ class _Reading:
             self._aside(track, type_, value, record.source)
 
     def finish(self) -> None:
-        for track in [*self._mains.values(), *self._sides.values()]:
+        mains = list(dict.fromkeys(self._mains.values()))
+        for track in [*mains, *self._sides.values()]:
             self._flush(track)
         stem = self._source.path.name.split(".")[0]
-        for number, track in enumerate(self._mains.values()):
+        for number, track in enumerate(mains):
             if track.names:
                 track.recording.id = stem if stem in track.names else track.names.most_common(1)[0][0]
             if number == 0:
@@ -162,7 +164,7 @@ class _Reading:
                 owner = track.names.most_common(1)[0][0]
                 track.recording.id = f"{owner}.{key}"
                 track.recording.about(parent=owner)
-        for track in [*self._mains.values(), *self._sides.values()]:
+        for track in [*mains, *self._sides.values()]:
             for seqs, messages in track.tree.dead():
                 track.recording.amend(seqs, why="rewound", live=False, messages=messages)
             self._sink.close(track.recording)
@@ -228,7 +230,7 @@ class _Reading:
             answer.uuids.append((uuid, id_))
         content = message.get("content")
         for block in items(content) if not isinstance(content, str) else [{"type": "text", "text": content}]:
-            kind = mapping(block).get("type")
+            kind = word(mapping(block), "type")
             if kind == "text":
                 answer.texts.append(text(block.get("text")))
             elif kind in {"thinking", "redacted_thinking"}:
@@ -310,9 +312,9 @@ class _Reading:
             recording.other("user", value, source)
             return
         content = message.get("content")
-        results = [one for one in items(content) if mapping(one).get("type") == "tool_result"]
+        results = [one for one in items(content) if word(mapping(one), "type") == "tool_result"]
         rest = (
-            [one for one in items(content) if mapping(one).get("type") != "tool_result"]
+            [one for one in items(content) if word(mapping(one), "type") != "tool_result"]
             if results
             else content
         )

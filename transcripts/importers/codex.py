@@ -12,7 +12,7 @@ from transcripts.imported.recording import Recording
 from transcripts.importers.responses import KNOWN, Items
 from transcripts.importers.sink import Sink
 from transcripts.importers.source import Source
-from transcripts.importers.values import count, mapping, moment, name as name_, text
+from transcripts.importers.values import count, mapping, moment, name as name_, text, word
 
 name = "codex"
 
@@ -24,12 +24,12 @@ def recognises(source: Source) -> bool:
     if source.shape != "lines":
         return False
     first = [one for one in source.first if isinstance(one, dict)]
-    if any(one.get("type") in _WRAPPED and isinstance(one.get("payload"), dict) for one in first):
+    if any(word(one, "type") in _WRAPPED and isinstance(one.get("payload"), dict) for one in first):
         return True
     return (
         bool(first)
         and _is_header(first[0])
-        and (len(first) < 2 or any(one.get("type") in KNOWN for one in first))
+        and (len(first) < 2 or any(word(one, "type") in KNOWN for one in first))
     )
 
 
@@ -75,7 +75,7 @@ class _Reading:
         self._calls: dict[str, int] = {}
 
     def take(self, value: dict[str, Any], source: dict[str, Any]) -> None:
-        kind, payload = value.get("type"), value.get("payload")
+        kind, payload = word(value, "type"), value.get("payload")
         at = moment(value.get("timestamp"))
         if kind in _WRAPPED and not isinstance(payload, dict):
             self._recording.skip("malformed")
@@ -125,13 +125,13 @@ class _Reading:
         )
 
     def _item(self, item: dict[str, Any], source: dict[str, Any], at: str | None) -> None:
-        kind = item.get("type")
+        kind = word(item, "type")
         if kind in {"compaction", "context_compaction", "compaction_summary"}:
             self._compact(source, item)
         elif kind == "ghost_snapshot":
             self._recording.skip("ghost_snapshot")
         else:
-            self._compacted = self._compacted and kind == "message" and item.get("role") != "assistant"
+            self._compacted = self._compacted and kind == "message" and word(item, "role") != "assistant"
             self._items.take(item, source, at)
 
     def _compact(self, source: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ class _Reading:
         self._compacted = True
 
     def _told(self, event: dict[str, Any], source: dict[str, Any]) -> None:
-        kind = event.get("type")
+        kind = word(event, "type")
         recording = self._recording
         if kind == "token_count":
             total = mapping(mapping(event.get("info")).get("total_token_usage"))

@@ -14,7 +14,7 @@ from transcripts.imported.model import ERROR
 from transcripts.imported.recording import Recording
 from transcripts.importers.sink import Sink
 from transcripts.importers.source import Record, Source
-from transcripts.importers.values import items, mapping, moment, name as name_, spoken, text
+from transcripts.importers.values import items, mapping, moment, name as name_, spoken, text, word
 
 name = "mini_swe_agent"
 
@@ -35,7 +35,7 @@ def recognises(source: Source) -> bool:
     return any(
         any(word in spoken(mapping(one).get("content"))[0] for word in _SUBMIT)
         for one in messages[:3]
-        if mapping(one).get("role") in {"system", "user"}
+        if word(mapping(one), "role") in {"system", "user"}
     )
 
 

@@ -13,7 +13,16 @@ from transcripts.imported.recording import Recording
 from transcripts.importers.responses import KNOWN, Items, output_of
 from transcripts.importers.sink import Sink
 from transcripts.importers.source import Record, Source
-from transcripts.importers.values import arguments, command_of, items, mapping, name as name_, spoken, text
+from transcripts.importers.values import (
+    arguments,
+    command_of,
+    items,
+    mapping,
+    name as name_,
+    spoken,
+    text,
+    word,
+)
 
 name = "openai"
 
@@ -54,8 +63,8 @@ def read(source: Source, sink: Sink) -> None:
 
 def _is_item(value: Any) -> bool:
     return isinstance(value, dict) and (
-        (value.get("role") in _ROLES and bool({"content", "tool_calls", "function_call"} & value.keys()))
-        or (value.get("type") in KNOWN and "part" not in value and "sessionID" not in value)
+        (word(value, "role") in _ROLES and bool({"content", "tool_calls", "function_call"} & value.keys()))
+        or (word(value, "type") in KNOWN and "part" not in value and "sessionID" not in value)
     )
 
 
@@ -91,7 +100,7 @@ class _Reading:
                 recording.skip(record.problem or "malformed")
             elif self._items is not None:
                 self._items.take(value, record.source)
-            elif value.get("role") in _ROLES or "content" in value:
+            elif word(value, "role") in _ROLES or "content" in value:
                 chat_message(recording, value, record.source)
             else:
                 recording.other(text(value.get("type")) or "untyped", value, record.source)
@@ -109,7 +118,7 @@ class _Reading:
     def _begin(self, value: dict[str, Any]) -> Recording:
         if self._recording is None:
             responses = "type" in value or any(
-                mapping(one).get("type") in {"input_text", "output_text"}
+                word(mapping(one), "type") in {"input_text", "output_text"}
                 for one in items(value.get("content"))
             )
             self._recording = self._sink.session(RESPONSES if responses else CHAT, None, "list")

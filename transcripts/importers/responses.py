@@ -20,6 +20,7 @@ from transcripts.importers.values import (
     name,
     spoken,
     text,
+    word,
 )
 
 CALLS = {
@@ -86,7 +87,7 @@ class Items:
             seq = self.recording.call(
                 kind.removesuffix("_call"), given, source, id_=name(item.get("id")), at=at, **self._thinking()
             )
-            status = item.get("status")
+            status = word(item, "status")
             if status in {"completed", "failed"} or item.get("result"):
                 ended = ERROR if status == "failed" else OK
                 self.recording.result(seq, source, status=ended, returned=self._results(item), ended=at)

@@ -101,11 +101,13 @@ class Source:
         for key, value, _, _ in walk.members():
             if key is None:
                 values.append(value)
-            elif key in walk.arrays and walk.listed:
-                found.setdefault(key, []).append(value)
+            elif walk.listed:
+                # The key may have stood there before, and as something else.
+                listed = found[key] if isinstance(found.get(key), list) else []
+                found[key] = [*listed, value]
             else:
                 found[key] = value
-            if len(values) >= _SEEN or len(found.get(key or "", ())) >= _SEEN:
+            if max(len(values), len(found[key]) if walk.listed and key else 0) >= _SEEN:
                 break
         for key in walk.begun:
             found.setdefault(key, [])

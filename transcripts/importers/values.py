@@ -37,13 +37,21 @@ def text(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+def word(value: Mapping[str, Any], key: str) -> str:
+    """What stands under a key that decides between cases; empty where it is no text."""
+    found = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
 def name(value: Any) -> str | None:
     """A non-empty text, or None."""
     return value if isinstance(value, str) and value else None
 
 
 def count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
+        return 0
+    return int(value)
 
 
 def moment(value: Any) -> str | None:
@@ -76,7 +84,7 @@ def spoken(content: Any) -> tuple[str, list[dict[str, Any]]]:
                 texts.append(block["refusal"])
             elif (found := attachment(block)) is not None:
                 attached.append(found)
-            elif block.get("type") not in {"thinking", "redacted_thinking", "reasoning"} and block:
+            elif word(block, "type") not in {"thinking", "redacted_thinking", "reasoning"} and block:
                 texts.append(text(block))
     return "\n".join(texts), attached
 

@@ -15,7 +15,7 @@ from typing import Any
 from transcripts.importers.opencode.messages import Conversation, Part
 from transcripts.importers.sink import Sink
 from transcripts.importers.source import Source
-from transcripts.importers.values import mapping, name as name_, text
+from transcripts.importers.values import mapping, name as name_, text, word
 
 _SHARED = {"session", "message", "part", "session_diff", "model"}
 _EVENTS = re.compile(r"(?:message|session)\.(?:part\.)?[a-z]+(?:\.\d+)?")
@@ -172,20 +172,20 @@ class _Captured:
 
 
 def _is_shared(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("type") in _SHARED and "data" in value
+    return isinstance(value, dict) and word(value, "type") in _SHARED and "data" in value
 
 
 def _is_event(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and "properties" in value
-        and isinstance(value.get("type"), str)
+        and word(value, "type") != ""
         and isinstance(value["properties"], dict | list)
     )
 
 
 def _is_run(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("type") in _RUN and "sessionID" in value
+    return isinstance(value, dict) and word(value, "type") in _RUN and "sessionID" in value
 
 
 def _inner(value: Any) -> Any:

@@ -19,6 +19,7 @@ from transcripts.importers.values import (
     moment,
     name,
     text,
+    word,
 )
 
 Part = tuple[dict[str, Any], dict[str, Any]]
@@ -69,12 +70,12 @@ class Conversation:
     def message(self, info: dict[str, Any], parts: Sequence[Part], source: dict[str, Any]) -> None:
         recording = self._recording
         role = text(info.get("role")) or "assistant"
-        texts = [part for part, _ in parts if part.get("type") == "text"]
-        thinking = [text(part.get("text")) for part, _ in parts if part.get("type") == "reasoning"]
+        texts = [part for part, _ in parts if word(part, "type") == "text"]
+        thinking = [text(part.get("text")) for part, _ in parts if word(part, "type") == "reasoning"]
         asked = [
             "\n".join(filter(None, (text(part.get("prompt")), text(part.get("command")))))
             for part, _ in parts
-            if part.get("type") == "subtask"
+            if word(part, "type") == "subtask"
         ]
         seq = recording.message(
             role,
@@ -86,13 +87,13 @@ class Conversation:
             model=_model(info) if role == "assistant" else None,
             tokens=_tokens(info, parts),
             notes=_notes(info, parts, texts),
-            attachments=[attachment(part) or {} for part, _ in parts if part.get("type") == "file"],
+            attachments=[attachment(part) or {} for part, _ in parts if word(part, "type") == "file"],
             error=_failure(info.get("error")),
         )
         recording.about(model=recording.facts.get("model") or (_model(info) if role == "assistant" else None))
         self._begun[text(info.get("id"))] = seq
         for part, place in parts:
-            kind = part.get("type")
+            kind = word(part, "type")
             if kind == "tool":
                 self._begun[text(part.get("id"))] = self._tool(part, info, seq, place or source)
             elif kind not in _QUIET | {"text", "reasoning", "file", "subtask", "agent", "retry"}:
@@ -139,7 +140,7 @@ class Conversation:
             "full_output": name(metadata.get("outputPath")),
         }
         code = metadata.get("exit")
-        status = state.get("status")
+        status = word(state, "status")
         if status == "completed":
             output = text(state.get("output"))
             tail = output[-_TAIL:]
@@ -187,7 +188,7 @@ def _words(error: Any) -> str:
 def _failure(error: Any) -> str | None:
     if not error:
         return None
-    kind = text(mapping(error).get("name")) or text(mapping(error).get("type"))
+    kind = text(mapping(error).get("name")) or text(word(mapping(error), "type"))
     return ": ".join(dict.fromkeys(filter(None, (kind, _words(error))))) or "error"
 
 
@@ -201,7 +202,7 @@ def _model(info: dict[str, Any]) -> str | None:
 def _tokens(info: dict[str, Any], parts: Sequence[Part]) -> dict[str, int]:
     """Of the answer; where it says none, the sum over its steps."""
     found: Counter[str] = Counter()
-    steps = [mapping(part.get("tokens")) for part, _ in parts if part.get("type") == "step-finish"]
+    steps = [mapping(part.get("tokens")) for part, _ in parts if word(part, "type") == "step-finish"]
     own = mapping(info.get("tokens"))
     for one in [own] if any(isinstance(value, int) and value for value in own.values()) else steps:
         cache = mapping(one.get("cache"))
@@ -211,12 +212,12 @@ def _tokens(info: dict[str, Any], parts: Sequence[Part]) -> dict[str, int]:
 
 
 def _notes(info: dict[str, Any], parts: Sequence[Part], texts: list[dict[str, Any]]) -> list[str]:
-    kinds = {part.get("type") for part, _ in parts}
+    kinds = {word(part, "type") for part, _ in parts}
     notes = {
         "synthetic": bool(texts) and all(part.get("synthetic") is True for part in texts),
         "ignored": bool(texts) and all(part.get("ignored") is True for part in texts),
         "compaction": "compaction" in kinds,
-        "summary": info.get("role") == "assistant" and info.get("summary") is True,
+        "summary": word(info, "role") == "assistant" and info.get("summary") is True,
         "retried": "retry" in kinds,
         "subtask": "subtask" in kinds,
     }
@@ -227,7 +228,7 @@ def _is_compaction(info: dict[str, Any]) -> bool:
     """Whether a summary was made, to its end."""
     done = info.get("finish") or mapping(info.get("time")).get("completed")
     return (
-        info.get("role") == "assistant"
+        word(info, "role") == "assistant"
         and info.get("summary") is True
         and bool(done)
         and not info.get("error")

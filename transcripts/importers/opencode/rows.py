@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transcripts.importers.values import items, mapping, text
+from transcripts.importers.values import items, mapping, text, word
 
 Made = list[tuple[dict[str, Any], list[dict[str, Any]]]]
 """Infos of messages, each with its parts."""
@@ -32,8 +32,8 @@ def _compaction(data: dict[str, Any]) -> Made:
     """The request and the summary, which were two messages before; a compaction that failed has no
     summary."""
     asked = {"id": data["id"], "role": "user", "time": data.get("time")}
-    status = data.get("status")
-    done = bool(data.get("summary")) and status in {None, "completed"}
+    status = word(data, "status")
+    done = bool(data.get("summary")) and status in {"", "completed"}
     made: dict[str, Any] = {
         "id": f"{data['id']}.summary",
         "role": "assistant",
@@ -48,12 +48,12 @@ def _compaction(data: dict[str, Any]) -> Made:
 
 def _part(item: Any) -> dict[str, Any]:
     part = mapping(item)
-    if part.get("type") != "tool":
+    if word(part, "type") != "tool":
         return part
     state = mapping(part.get("state"))
     structured = mapping(state.get("structured"))
     time = mapping(part.get("time"))
-    status = state.get("status")
+    status = word(state, "status")
     output, attached = _output(state.get("content"))
     paths = [path for path in items(state.get("outputPaths")) if isinstance(path, str)]
     given = state.get("input")
@@ -90,8 +90,8 @@ def _part(item: Any) -> dict[str, Any]:
 
 def _output(content: Any) -> tuple[str, list[dict[str, Any]]]:
     blocks = [mapping(one) for one in items(content)]
-    said = [text(one.get("text")) for one in blocks if one.get("type") == "text"]
-    return "\n".join(said), [_file(one) for one in blocks if one.get("type") == "file"]
+    said = [text(one.get("text")) for one in blocks if word(one, "type") == "text"]
+    return "\n".join(said), [_file(one) for one in blocks if word(one, "type") == "file"]
 
 
 def _file(value: Any) -> dict[str, Any]:
