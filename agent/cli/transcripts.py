@@ -27,6 +27,7 @@ COMMANDS = {
     "findings": ("agent.cli.shown:findings", "What a session shows of backends, as candidates."),
     "search": ("agent.cli.imported:search", "Words in imported sessions."),
     "stats": ("agent.cli.imported:stats", "What imported sessions did, in numbers."),
+    "explain": ("agent.cli.explain_step:explain", "What led to a step, and what became of it."),
     "redact": ("agent.cli.redact:redact", "Take out what should not have been written."),
 }
 

@@ -93,6 +93,7 @@ def words() -> dict[str, Any]:
         "tool": found["tool"],
         "suffixes": frozenset(found["source"]["suffixes"]),
         "log": re.compile(found["log"]["commands"]),
+        "ready": tuple(found["ready"]["lines"]),
         "version": [(entry["package"], re.compile(entry["pattern"])) for entry in found["version"]],
         "module": found["module"],
         "named": found["named"]["distributions"],

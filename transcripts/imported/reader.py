@@ -17,6 +17,22 @@ from transcripts.imported.index import Index, text_of
 from transcripts.imported.model import Call, Event, Message, Session, known
 
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
+_LAST = (1 << 32) - 1
+_NUMBERS = (
+    "SELECT seq FROM events WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 AND kind = ?4 "
+    "AND (?5 IS NULL OR name = ?5) AND (?6 IS NULL OR ref = ?6) ORDER BY seq LIMIT ?7",
+    "SELECT seq FROM events WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 AND kind = ?4 "
+    "AND (?5 IS NULL OR name = ?5) AND (?6 IS NULL OR ref = ?6) ORDER BY seq DESC LIMIT ?7",
+)
+"""In their order, and the newest first."""
+_MENTIONS = (
+    "SELECT e.seq FROM texts JOIN events e ON e.session = ?1 AND e.seq = texts.rowid & 4294967295 "
+    "WHERE texts MATCH ?2 AND texts.rowid BETWEEN (?1 << 32 | ?3) AND (?1 << 32 | ?4) "
+    "AND (?5 IS NULL OR e.kind = ?5) ORDER BY texts.rowid LIMIT ?6",
+    "SELECT e.seq FROM texts JOIN events e ON e.session = ?1 AND e.seq = texts.rowid & 4294967295 "
+    "WHERE texts MATCH ?2 AND texts.rowid BETWEEN (?1 << 32 | ?3) AND (?1 << 32 | ?4) "
+    "AND (?5 IS NULL OR e.kind = ?5) ORDER BY texts.rowid DESC LIMIT ?6",
+)
 _AROUND = 60
 """Characters shown before and after a match."""
 _SEARCH = """
@@ -172,6 +188,49 @@ class Imported:
         if found is None or found["seq"] != seq:
             raise StoreError(f"session {self.session.id} has no event {seq}")
         return found
+
+    def numbers(
+        self,
+        kind: str,
+        *,
+        name: str | None = None,
+        of: int | None = None,
+        first: int = 0,
+        last: int | None = None,
+        newest: bool = False,
+        limit: int = -1,
+    ) -> list[int]:
+        """Numbers of the events of a kind from ``first`` to ``last``, in their order or the ``newest`` first.
+
+        ``name``: of a role or tool. ``of``: calls of a message, or results of a call.
+        """
+        rows = self._index.rows(
+            _NUMBERS[newest],
+            *(self.number, first, _LAST if last is None else last, kind, name, of, limit),
+        )
+        return [row["seq"] for row in rows]
+
+    def mentions(
+        self,
+        words: str,
+        *,
+        kind: str | None = None,
+        first: int = 0,
+        last: int | None = None,
+        newest: bool = False,
+        limit: int = -1,
+    ) -> list[int]:
+        """Numbers of the events that hold ``words`` one after the other; as in a search, neither case nor
+        what stands between words counts. None for what has no letter or digit."""
+        if not any(character.isalnum() for character in words):
+            return []
+        plain = words.encode("utf-8", "replace").decode().replace("\0", " ")
+        phrase = '"' + plain.replace('"', '""') + '"'
+        rows = self._index.rows(
+            _MENTIONS[newest],
+            *(self.number, phrase, first, _LAST if last is None else last, kind, limit),
+        )
+        return [row["seq"] for row in rows]
 
     def messages(self, *, live: bool | None = None) -> Iterator[Message]:
         for event in self.events(kinds=("message",)):
