@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program import agent, one_line
 
 from transcripts.commands import parse_command
 
@@ -80,3 +83,85 @@ def test_a_typed_read_alone_is_known_to_be_safe() -> None:
     ]
     unsafe = [row["id"] for row in rows if parse_command(row["command"]).mutates]
     assert len(unsafe) <= 0.05 * len(rows), unsafe
+
+
+def test_what_may_change_something_is_never_known_to_be_safe() -> None:
+    """Redirections, editing options, hidden substitutions, pagers, aliases, programs from elsewhere."""
+    commands = [row["command"] for row in labelled("changing.jsonl")]
+    assert len(commands) > 300
+    assert not [command for command in commands if not parse_command(command).mutates]
+
+
+ODD = {
+    "a megabyte": "sed -n 1,5p f; " * 70_000,
+    "as long as is read": "sed -n 1,5p f; " * 6_000,
+    "an open quote": "echo '" + "x" * 90_000,
+    "open brackets": "(" * 90_000,
+    "open substitutions": "$(" * 40_000,
+    "nested substitutions": "echo " + "$(echo " * 3_000 + "ls" + ")" * 3_000,
+    "nested expansions": "echo " + "${a:-" * 5_000 + "}" * 5_000,
+    "nested braces": "{ " * 3_000 + "ls;" + " }" * 3_000,
+    "open conditions": "if true; then " * 6_000,
+    "many pipes": "|".join(["ls"] * 20_000),
+    "many lists": " && ".join(["ls"] * 10_000),
+    "many arguments": "ls " + "a " * 40_000,
+    "many wrappers": "timeout 5 nohup sudo " * 900 + "ls",
+    "a variable that doubles": "A=xx; " + 'A="$A$A"; ' * 60 + "cat $A",
+    "an endless script": "awk '" + "{print} " * 10_000 + "' f",
+    "open blocks": "sed -n '" + "{" * 50_000 + "' f",
+    "spans of many files": "sed -n '" + "1p;" * 1_500 + "' " + "f " * 10_000,
+    "a NUL": "ls \0 x",
+    "half a character": "ls \ud800",
+    "open documents": "cat <<EOF\n" * 3_000,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_text_is_parsed_in_bounded_time(name: str) -> None:
+    started = time.process_time()
+    document = parse_command(ODD[name]).document()
+    assert time.process_time() - started < 5
+    assert json.dumps(document)
+
+
+def test_no_text_makes_a_traceback() -> None:
+    seed = random.Random(20)
+    real = [
+        row["command"] for name in ("samples.jsonl", "own.jsonl", "changing.jsonl") for row in labelled(name)
+    ]
+    signs = " $(){}|&;<>\"'`\n\\abls-n=/.*!~#[]"
+    for _ in range(400):
+        parse_command("".join(seed.choice(signs) for _ in range(seed.randrange(60))))
+        parse_command(bytes(seed.randrange(256) for _ in range(seed.randrange(100))).decode("latin-1"))
+        text = list(seed.choice(real))
+        for _ in range(seed.randrange(1, 4)):
+            place, other = seed.randrange(len(text) + 1), seed.choice(real)
+            start = seed.randrange(len(other))
+            text[place : place + seed.randrange(3)] = other[start : start + seed.randrange(20)]
+        parse_command("".join(text))
+
+
+def test_the_command_line_gives_one_answer_or_a_list(tmp_path: Path) -> None:
+    one = agent("transcripts", "parse-command", "ssh box 'sed -n 5,9p a.py'", "--json")
+    expected = {"file": "a.py", "start": 5, "end": 9, "host": "box"}
+    assert json.loads(one.stdout) == {
+        "kind": "read_source",
+        "fields": expected,
+        "steps": [{"kind": "read_source", "fields": expected}],
+        "mutates": False,
+    }
+    file = tmp_path / "commands.jsonl"
+    file.write_text('{"command": "nvidia-smi"}\n\n{"id": 2, "command": "rm x"}\n', encoding="utf-8")
+    answers = json.loads(agent("transcripts", "parse-command", "--file", str(file)).stdout)
+    assert [(answer["kind"], answer["mutates"]) for answer in answers] == [
+        ("gpu_status", False),
+        ("other", True),
+    ]
+    assert "may change something" in agent("transcripts", "parse-command", "rm x").stdout
+
+
+@pytest.mark.parametrize("line", ["no json", "[]", '{"command": 5}', "{}", "\udcff"])
+def test_a_line_without_a_command_is_said_with_its_number(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "commands.jsonl"
+    file.write_bytes(b'{"command": "ls"}\n' + line.encode("utf-8", "surrogateescape") + b"\n")
+    one_line(agent("transcripts", "parse-command", "--file", str(file)), 2, "commands.jsonl, line 2")

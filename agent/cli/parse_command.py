@@ -35,7 +35,8 @@ def parse_command(command: str | None, file: str | None, as_json: bool) -> None:
     if (command is None) == (file is None):
         raise CommandError("give either a command or --file F.jsonl")
     if file is not None:
-        _write_list(parse(one).document() for one in _commands(file))
+        commands = list(_commands(file))  # a bad line is said before anything is written
+        _write_list(parse(one).document() for one in commands)
         return
     assert command is not None
     if command == "-":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from memory.terms import CallKind
 from transcripts.commands.call import Call
@@ -14,10 +15,9 @@ from transcripts.commands.words import Arg
 
 def benchmark(call: Call) -> list[Step]:
     """A benchmark by the name of a program, with its subcommand where it has one; else nothing."""
-    for words in data()["benchmark"]["commands"]:
-        name, *subcommands = words.split()
+    for subcommands in _subcommands(call.name):
         given = [str(one) for one in call.args[: len(subcommands)]]
-        if re.fullmatch(name, call.name) and given == subcommands:
+        if given == subcommands:
             rest = call.args[len(subcommands) :]
             if NOT_DONE & set(rest):
                 return call.other(note=call.name)
@@ -28,6 +28,13 @@ def benchmark(call: Call) -> list[Step]:
     if call.program is None and "/" in call.written:
         return script(call)
     return []
+
+
+@lru_cache(maxsize=1000)
+def _subcommands(program: str) -> list[list[str]]:
+    """The words after a program's name that make it a benchmark; none for other programs."""
+    rows = [row.split() for row in data()["benchmark"]["commands"]]
+    return [words for name, *words in rows if re.fullmatch(name, program)]
 
 
 def module(call: Call) -> list[Step]:

@@ -10,11 +10,12 @@ from transcripts.commands.call import Call
 from transcripts.commands.effects import inert
 from transcripts.commands.model import Fields, Step
 from transcripts.commands.options import Grammar, Options, parse_options
+from transcripts.commands.shell import is_harmless_variable
 from transcripts.commands.words import Arg
 
 _EXEC = Grammar(
     bare=frozenset({"-i", "-t", "-d", "-T", "--interactive", "--tty", "--detach", "--privileged"}),
-    values=frozenset({"-e", "-w", "-u", "--env", "--workdir", "--user", "--env-file", "--index"}),
+    values=frozenset({"-e", "-w", "-u", "--env", "--workdir", "--user", "--index"}),
     stop=True,
 )
 _RUN = Grammar(
@@ -73,7 +74,7 @@ def _exec(call: Call, args: list[Arg]) -> list[Step]:
     inner.cwd, inner.venv, inner.env = None, None, {}
     _environment(options, inner.env)
     inner.background |= options.has("-d", "--detach")
-    call.trusted &= not options.unknown
+    call.trusted &= not options.unknown and all(is_harmless_variable(one, exported=True) for one in inner.env)
     if (folder := options.value("-w", "--workdir")) is not None:
         inner.cwd = str(folder)
     return call.again(command, inner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from transcripts.commands.call import Call
 from transcripts.commands.model import Step
 from transcripts.commands.options import Options, Program, parse_options
+from transcripts.commands.shell import is_harmless_variable
 from transcripts.commands.words import Arg
 
 
@@ -22,6 +23,9 @@ def is_harmless(options: Options, program: Program) -> bool:
         arguments = [one for one in arguments if not one.startswith("+")]
     too_many = program.most is not None and len(arguments) > program.most
     needed = program.facts.get("needs", "").split()
+    refused = tuple(program.facts.get("refused", "").split())
+    if refused and any(name.startswith(refused) for name, _ in options.given):
+        return False
     return not options.unknown and not too_many and (not needed or options.has(*needed))
 
 
@@ -115,12 +119,15 @@ def plumbing(call: Call) -> list[Step]:
         for variable in args:
             shell.variables.pop(str(variable), None)
             shell.loop.pop(str(variable), None)
+            call.walker.safe &= variable.startswith("-") or is_harmless_variable(variable, exported=False)
     elif name == "exec" and args:
         return call.again(args)
     elif name in {"mkdir", "trap", "hash", "stty"} and args:
         call.walker.safe = False
     elif name == "printf" and args[:1] == ["-v"]:
-        shell.variables.pop(str(args[1]) if len(args) > 1 else "", None)
+        variable = args[1] if len(args) > 1 else Arg("")
+        shell.variables.pop(str(variable), None)
+        call.walker.safe &= is_harmless_variable(variable, exported=False)
     return []
 
 

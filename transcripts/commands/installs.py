@@ -42,6 +42,9 @@ def install(call: Call) -> list[Step]:
     word, rest = str(args[0]), args[1:]
     if word in facts.get("prefixes", "").split() and rest:  # uv pip install
         word, rest = f"{word} {rest[0]}", rest[1:]
+    if word == facts.get("activates"):
+        call.shell.venv = str(rest[-1]) if rest else "base"
+        return []
     if word in facts.get("runs", "").split():
         return _run(call, rest)
     if word in facts.get("harmless", "").split(","):

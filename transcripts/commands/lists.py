@@ -8,7 +8,7 @@ from memory.terms import CallKind
 from transcripts.commands.call import Call, Pipe
 from transcripts.commands.effects import harmless
 from transcripts.commands.model import Fields, Step
-from transcripts.commands.options import parse_options
+from transcripts.commands.options import parse_options, programs
 from transcripts.commands.words import Arg
 
 _READS = {CallKind.READ_SOURCE, CallKind.LIST_SOURCE}
@@ -93,7 +93,7 @@ def _find(call: Call) -> list[Step]:
     safe = call.trusted
     while args and (not args[0].startswith(("-", "(", "!")) or args[0] in {"-H", "-L", "-P"}):
         word = args.pop(0)
-        safe = safe and not word.unsure
+        safe = safe and not word.unsure and not (word.open and word.startswith("$"))
         if not word.startswith("-"):
             roots.append(str(word))
     found = _expression(args)
@@ -204,9 +204,11 @@ def xargs(call: Call) -> list[Step]:
     assert call.program is not None
     options = parse_options(call.args, call.program.grammar)
     group = call.pipe.take()
-    if options.unknown:
-        for step in group:
-            step.safe = False
+    named = bool(group) and all(step.kind in {CallKind.LIST_SOURCE, CallKind.SEARCH_SOURCE} for step in group)
+    program = programs().get(options.arguments[0]) if options.arguments else None
+    # Names of files are no options; whatever else flows in may be one, to a program that has dangerous ones.
+    if options.unknown or not (named or (program is not None and program.facts.get("whatever"))):
+        call.walker.safe = False
     if not options.arguments:
         return group
     return applied(call, options.arguments, group)

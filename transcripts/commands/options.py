@@ -90,7 +90,7 @@ def _long(word: Arg, rest: list[Arg], grammar: Grammar, found: Options) -> None:
     known = name in grammar.bare or name in grammar.values or name in grammar.optional
     found.unknown |= not known and not grammar.any
     if equals:
-        found.given.append((name, Arg(value, word.unsure)))
+        found.given.append((name, Arg(value, word.unsure, word.open)))
     elif (name in grammar.values or (not known and grammar.other == "value")) and rest:
         found.given.append((name, rest.pop(0)))
     else:
@@ -101,7 +101,7 @@ def _single(word: Arg, rest: list[Arg], grammar: Grammar, found: Options) -> Non
     name, equals, value = word.partition("=")
     found.unknown |= name not in grammar.bare and name not in grammar.values and not grammar.any
     if equals and name not in grammar.bare:
-        found.given.append((name, Arg(value, word.unsure)))
+        found.given.append((name, Arg(value, word.unsure, word.open)))
     elif (name in grammar.values or (name not in grammar.bare and grammar.other == "value")) and rest:
         found.given.append((name, rest.pop(0)))
     else:
@@ -125,7 +125,7 @@ def _short(word: Arg, rest: list[Arg], grammar: Grammar, found: Options) -> None
         elif name in grammar.values or (name not in grammar.bare and grammar.other == "value"):
             found.unknown |= name not in grammar.values and not grammar.any
             if place < len(word):
-                found.given.append((name, Arg(word[place:], word.unsure)))
+                found.given.append((name, Arg(word[place:], word.unsure, word.open)))
             else:
                 found.given.append((name, rest.pop(0) if rest else None))
             return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from memory.terms import CallKind
 from transcripts.commands.model import Fields, Parsed, Step
-from transcripts.commands.syntax import UnsoundError
 from transcripts.commands.walk import Walker
+from transcripts.commands.words import UnsoundError
 
 ORDER = (CallKind.LAUNCH_SERVER, CallKind.RUN_BENCHMARK, CallKind.UPGRADE_ENVIRONMENT)
 """What counts wherever it stands; after these, the first part that reads."""

@@ -18,6 +18,9 @@ from transcripts.commands.scripts import Shown, awk_script, sed_script
 from transcripts.commands.windows import Window
 from transcripts.commands.words import Arg
 
+MOST = 500
+"""Files of one call that are followed."""
+
 
 @dataclass
 class Reading:
@@ -38,10 +41,12 @@ def read(call: Call) -> list[Step]:
     """Steps of a reading program, or the steps that flow in, narrowed."""
     reading = _KINDS.get(call.name, _plain)(call)
     if reading.changes:
-        return call.other(changes=True, note=f"{call.name} that edits")
+        return call.other(changes=True, note=f"{call.name} that may write")
     files = [file for file in reading.files if file != "-"]
     if not files and call.file is not None:
         files = [Arg(call.file)]
+    if len(files) > MOST:
+        return call.other()
     if files:
         return [step for file in files for step in _steps(call, reading, file)]
     if not call.pipe.first:
@@ -150,7 +155,7 @@ def _sed(call: Call) -> Reading:
     shown = sed_script("\n".join(scripts), quiet=quiet)
     if edits or shown is None:
         return Reading(files, safe=False, changes=True)
-    return _of(shown, files, safe)
+    return _of(shown, files, safe and not any(script.open for script in scripts))
 
 
 def _awk(call: Call) -> Reading:
@@ -160,7 +165,7 @@ def _awk(call: Call) -> Reading:
     shown = awk_script(str(script), variables)
     if shown is None:
         return Reading(files, safe=False, changes=True)
-    return _of(shown, files, safe and not script.unsure)
+    return _of(shown, files, safe and not script.open)
 
 
 def _of(shown: Shown, files: list[Arg], safe: bool) -> Reading:

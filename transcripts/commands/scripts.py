@@ -36,12 +36,18 @@ _SECOND = re.compile(r"\d+|\$|[+~]\d+")
 _QUIET = "pPdDnNhHgGx=lqQFz"
 
 
+LONGEST = 5_000
+"""Characters of a script that are looked at."""
+
+
 class _UnknownScriptError(Exception):
     pass
 
 
 def sed_script(script: str, *, quiet: bool) -> Shown | None:
     """What a sed script shows, ``quiet`` with ``-n``. None: it writes, runs something, or might."""
+    if len(script) > LONGEST:
+        return None
     try:
         commands, rest = _sed_commands(script, 0)
     except (_UnknownScriptError, IndexError, RecursionError):
@@ -217,7 +223,7 @@ _AWK_WAYS = re.compile(r"/((?:[^/\\]|\\.)+)/(?:\s*,\s*/((?:[^/\\]|\\.)+)/)?")
 
 def awk_script(script: str, variables: dict[str, str]) -> Shown | None:
     """What an awk program shows. None: it writes, runs something, or might."""
-    if _AWK_CALLS.search(script):
+    if len(script) > LONGEST or _AWK_CALLS.search(script):
         return None
     bare = _AWK_QUOTED.sub(" 0 ", script)
     # A quote that is left over, or a division beside texts: where they begin and end is not certain.

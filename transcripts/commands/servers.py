@@ -30,14 +30,22 @@ def data() -> dict[str, Any]:
 
 def server(call: Call) -> list[Step]:
     """A server by the name of a program, with its subcommand where it has one; else nothing."""
-    for engine in data()["server"]:
-        for words in engine.get("commands", []):
-            name, *subcommands = words.split()
-            given = [str(one) for one in call.args[: len(subcommands)]]
-            if call.name == name and given == subcommands:
-                rest = call.args[len(subcommands) :]
-                return [] if NOT_DONE & set(rest) else [launch(call, engine, rest)]
+    for subcommands, engine in _commands().get(call.name, []):
+        given = [str(one) for one in call.args[: len(subcommands)]]
+        if given == subcommands:
+            rest = call.args[len(subcommands) :]
+            return [] if NOT_DONE & set(rest) else [launch(call, engine, rest)]
     return []
+
+
+@cache
+def _commands() -> dict[str, list[tuple[list[str], Engine]]]:
+    """By the name of a program: the words after it that start a server, and the engine."""
+    found: dict[str, list[tuple[list[str], Engine]]] = {}
+    for engine in data()["server"]:
+        for name, *words in (command.split() for command in engine.get("commands", [])):
+            found.setdefault(name, []).append((words, engine))
+    return found
 
 
 def module(call: Call) -> list[Step]:

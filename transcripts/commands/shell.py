@@ -7,10 +7,13 @@ import re
 from dataclasses import dataclass, field, replace
 
 from transcripts.commands.model import Fields
-from transcripts.commands.words import Arg, Word
+from transcripts.commands.words import Arg, UnsoundError, Word
 
 _OPTION_LIKE = re.compile(r"\s|^-")
-_GLOB = re.compile(r"[*?\[]|\{.*[,.].*\}")
+_HARMLESS_VALUE = re.compile(r"[\w./:@%+,~*?=][\w./:@%+,~*?=-]*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+LONGEST = 20_000
+"""Characters that variables may add to one word."""
 
 _PLAIN = re.compile(
     r"LC_\w+|LANG|LANGUAGE|TZ|TERM|COLUMNS|LINES|NO_COLOR|CLICOLOR\w*|FORCE_COLOR|DEBIAN_FRONTEND|HF_\w+|OMP_\w+"
@@ -83,29 +86,33 @@ class Shell:
     def text(self, word: Word) -> Arg:
         """A word with the variables that are known here put in; the others stay as they are written."""
         out: list[str] = []
-        unsure = False
+        unsure = open_ = False
+        room = LONGEST
         for piece in word.pieces:
             if piece.raw:
                 unsure |= not piece.quoted
+                open_ = True
                 out.append(piece.text)
             elif piece.name is None:
                 out.append(piece.text)
             elif piece.name in self.variables:
                 value = self.variables[piece.name]
                 unsure |= not piece.quoted and bool(_OPTION_LIKE.search(value))
+                room -= len(value)
+                if room < 0:
+                    raise UnsoundError("a variable that grows without end")
                 out.append(value)
             else:
                 values = self.loop.get(piece.name)
-                known = values is not None and not any(_OPTION_LIKE.search(one) for one in values)
+                known = values is not None and all(_HARMLESS_VALUE.fullmatch(one) for one in values)
                 unsure |= not piece.quoted and not known
+                open_ |= not known
                 out.append(piece.text)
-        return Arg("".join(out), unsure)
+        return Arg("".join(out), unsure, open_)
 
 
 def is_harmless_variable(name: str, *, exported: bool) -> bool:
     """Whether giving a variable this name a value leaves alone what later programs run."""
+    if not _NAME.fullmatch(name):
+        return False
     return bool(_PLAIN.fullmatch(name)) if exported else not _TELLING.fullmatch(name)
-
-
-def is_glob(text: str) -> bool:
-    return bool(_GLOB.search(text))

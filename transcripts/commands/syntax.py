@@ -7,20 +7,17 @@ that the rest sees plain blocks, pipelines and commands.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from transcripts.commands.words import Piece, Word, make_word, nested_in, text_of
+from transcripts.commands.words import Piece, UnsoundError, Word, make_word, nested_in, text_of
 
-LONGEST = 200_000
-"""Bytes of a command that are looked at."""
+LONGEST = 100_000
+"""Bytes of a command that are looked at, before and after variables are put in."""
 DEEPEST = 60
 """Statements within statements."""
-
-
-class UnsoundError(Exception):
-    """The text is no sound shell command, or too long or too deep to be one that a person would write."""
 
 
 @dataclass
@@ -120,7 +117,9 @@ class _Reader:
         self.depth = 0
 
     def block(self, node: Any) -> Block:
-        """The statements among a node's children, in order."""
+        """The statements among a node's children, in order; None: what nobody can follow."""
+        if node is None:
+            return Block([Item(Unknown(harmless=False, nested=[]))])
         self.depth += 1
         if self.depth > DEEPEST:
             raise UnsoundError(f"more than {DEEPEST} statements within each other")
@@ -256,7 +255,7 @@ class _Reader:
             return Group(self.block(node), subshell=True)
         if kind in {"compound_statement", "do_group", "else_clause"}:
             if any(child.type == "((" for child in node.children):
-                return Unknown(harmless=True, nested=nested_in(node, self.block))
+                return self.decision(node)
             return Group(self.block(node))
         if kind in {"for_statement", "while_statement"}:
             return self.loop(node)
@@ -264,12 +263,19 @@ class _Reader:
             return self.branches(node)
         if kind == "c_style_for_statement":
             body = node.child_by_field_name("body")
-            return Loop(None, [], Block(), self.block(body) if body is not None else Block())
+            parts = [child for child in node.named_children if child.type != "do_group"]
+            decisions = [Item(self.decision(part)) for part in parts]
+            return Loop(None, [], Block(decisions), self.block(body) if body is not None else Block())
         if kind == "test_command":
-            return Unknown(harmless=True, nested=nested_in(node, self.block))
+            return self.decision(node)
         if kind in {"list", "pipeline", "redirected_statement", "negated_command"}:
             return Group(Block(self.items(node)))
         return Unknown(harmless=False, nested=[])
+
+    def decision(self, node: Any) -> Unknown:
+        """A test or a calculation. A substitution in single quotes is run by some of them all the same."""
+        hidden = re.search(r"'[^']*(?:\$\(|`)", text_of(node))
+        return Unknown(harmless=not hidden, nested=nested_in(node, self.block))
 
     def command(self, node: Any) -> Command:
         found = Command()

@@ -21,10 +21,9 @@ from transcripts.commands.syntax import (
     Pipeline,
     Redirect,
     Unknown,
-    UnsoundError,
     read,
 )
-from transcripts.commands.words import Word
+from transcripts.commands.words import UnsoundError, Word
 
 SCRIPTS = 12
 """Scripts within scripts that are followed."""
@@ -106,6 +105,7 @@ class Walker:
             for word in node.values:
                 found += self.nested(word, shell)
             inside.variables.pop(node.variable, None)
+            self.safe &= is_harmless_variable(node.variable, exported=False)
             if values and not any(value.unsure for value in values):
                 inside.loop[node.variable] = [str(value) for value in values]
         found += self.block(node.condition, inside)
@@ -154,6 +154,7 @@ class Walker:
             if keyword == "unset":
                 shell.variables.pop(name, None)
                 shell.env.pop(name, None)
+                self.safe &= name.startswith("-") or name.isidentifier()
             elif keyword == "export" and name in shell.variables:
                 shell.env[name] = shell.variables[name]
                 self.safe &= is_harmless_variable(name, exported=True)

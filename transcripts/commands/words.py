@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from transcripts.commands.syntax import Block
 
 
+class UnsoundError(Exception):
+    """The text is no sound shell command, or too long or too deep to be one that a person would write."""
+
+
 @dataclass
 class Piece:
     text: str
@@ -32,14 +36,20 @@ class Word:
 
 
 class Arg(str):
-    """A word as text. ``unsure``: the shell may make something else of it, even several words."""
+    """A word as text.
 
-    __slots__ = ("unsure",)
+    ``unsure``: the shell may make something else of it, even several words. ``open``: it holds something
+    whose value is not known; as a script it may be any.
+    """
+
+    __slots__ = ("open", "unsure")
     unsure: bool
+    open: bool
 
-    def __new__(cls, text: str, unsure: bool = False) -> Arg:
+    def __new__(cls, text: str, unsure: bool = False, open_: bool = False) -> Arg:
         made = super().__new__(cls, text)
         made.unsure = unsure
+        made.open = open_ or unsure
         return made
 
 
@@ -116,6 +126,8 @@ def _add_expansion(node: Any, word: Word, blocks: Any, *, quoted: bool) -> None:
     else:
         word.pieces.append(Piece(text, raw=True, quoted=quoted))
         word.nested += nested_in(node, blocks)
+        if "@P}" in text or "[" in text.partition("$(")[0]:  # values that are run when they are looked at
+            word.nested.append(blocks(None))
 
 
 def nested_in(node: Any, blocks: Any) -> list[Block]:

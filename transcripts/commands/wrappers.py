@@ -12,6 +12,10 @@ from transcripts.commands.shell import Shell, is_harmless_variable
 from transcripts.commands.words import Arg
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_PARAMETER = re.compile(r"\$(\d)|\$\{(\d)\}")
+_PLAIN = re.compile(r"[\w./:=@%+,~-]{1,200}")
+LONGEST = 10_000
+"""Characters of a script that its parameters are put into."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SSH_OPTIONS = {
@@ -61,7 +65,8 @@ def wrapper(call: Call) -> list[Step]:
     if not rest:
         return call.other(safe=call.trusted and call.name in {"env", "time"})
     if facts.get("script"):
-        return call.script(" ".join(rest), shell)
+        call.trusted &= not any(word.open for word in rest)
+        return safely(call, " ".join(rest), shell)
     if facts.get("module") and options.has("-m", "--module"):
         rest = [Arg("python"), Arg("-m"), *rest]
     elif facts.get("module") and rest[0].endswith(".py"):
@@ -95,13 +100,16 @@ def shell(call: Call) -> list[Step]:
             return call.other(safe=call.trusted)
     if command and args:
         script, *given = args
-        if script.unsure or script.startswith("$"):
+        call.trusted &= not script.open
+        if script.startswith("$"):
             return call.other()
         inner = call.shell.copy()
         inner.depth += 1
-        names = {str(number): str(value) for number, value in enumerate(given)}
-        text = re.sub(r"\$(\d)|\$\{(\d)\}", lambda found: names.get(found[1] or found[2], found[0]), script)
-        return safely(call, text, inner)
+        # Only plain values are put in: a quote or a comment sign there would be no part of the script.
+        names = {str(number): str(one) for number, one in enumerate(given) if _PLAIN.fullmatch(one)}
+        if given and len(script) <= LONGEST:
+            script = Arg(_PARAMETER.sub(lambda found: names.get(found[1] or found[2], found[0]), script))
+        return safely(call, script, inner)
     if args and args[0] not in {"-", "/dev/stdin"}:
         return call.other(note=f"runs {args[0]}")
     if call.text is not None:
@@ -124,7 +132,7 @@ def safely(call: Call, text: str, inner: Shell) -> list[Step]:
 
 def evaluate(call: Call) -> list[Step]:
     """``eval WORDS``: the words are a script."""
-    if any(word.unsure or "$" in word for word in call.args):
+    if any(word.open for word in call.args):
         return call.other()
     call.shell.depth += 1
     return call.script(" ".join(call.args), call.shell)
@@ -149,6 +157,7 @@ def ssh(call: Call) -> list[Step]:
     if words:
         inner.background |= options.has("-f")
         text = " ".join(words)
+        call.trusted &= not any(word.open for word in words)
         if call.text is not None and re.fullmatch(r"\s*(?:/bin/)?(?:ba|z|da)?sh(?:\s+-[ls]+)*\s*", text):
             text = call.text
         return safely(call, text, inner)
@@ -211,6 +220,7 @@ def _elsewhere(call: Call, options: Options, text: str, name: str) -> list[Step]
     return safely(call, text, inner)
 
 
+_ENTER = re.compile(r"(?:\\n|\\r|\^M|\r|\n){1,3}$")
 _SCREEN = Grammar(
     bare=frozenset("-" + letter for letter in "dmDrRxALUaqi"),
     values=frozenset({"-S", "-p", "-t", "-c", "-h", "-s", "-T", "-X"}),
@@ -225,7 +235,7 @@ def screen(call: Call) -> list[Step]:
     inner = call.shell.inner(screen=options.value("-S"))
     inner.background = True
     if options.value("-X") == "stuff" and options.arguments:
-        return safely(call, re.sub(r"(?:\\n|\\r|\^M|\r|\n)+$", "", options.arguments[0]), inner)
+        return safely(call, _ENTER.sub("", options.arguments[0]), inner)
     if not options.arguments or options.has("-X"):
         return call.other(changes=True)
     inner.depth += 1
