@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import agent, one_line
-from told import Told, investigation
+from program import ROOT, agent, one_line
+from told import HOST, Told, investigation
 
 from agent.cli.common import Context
 from agent.drivers.reporter import lacking
@@ -54,6 +55,7 @@ def test_outcomes_and_figures_with_what_was_in_force(tmp_path: Path, home: Home)
         assert (candidate["arch"], candidate["engine"]) == ("sm120", "sglang")
         assert candidate["packages"] == {"flashinfer-python": "0.6.5", "sglang": "0.5.9"}
     assert figures["scenario"] == {"quantization": "modelopt_fp4"}
+    assert (figures["failed"], nan["failed"], refused["failed"]) == (at["crash"] + 2, None, None)
     said = {one["what"]: one["event"] for one in figures["said"]}
     assert said == {
         "fp4_gemm": at["launch"],
@@ -66,14 +68,17 @@ def test_outcomes_and_figures_with_what_was_in_force(tmp_path: Path, home: Home)
 
 def test_recorded_is_what_the_store_accepts_and_never_more_than_a_report(tmp_path: Path, home: Home) -> None:
     told, _ = investigation()
+    told.runs(
+        f"{HOST} 'python -m sglang.bench_one_batch --model-path /m --moe-runner-backend triton'",
+        "Prefill. latency: 0.12345 s, throughput:   8294.12 token/s\n",
+    )
     proposed(told, tmp_path, home)
     kept = recorded(told)
     assert kept["refused"] == []
     claims = [finding["claim"] for finding in kept["findings"]]
     assert sorted((claim["component"], claim["backend"], claim["outcome"]) for claim in claims) == [
-        ("fp4_gemm", "flashinfer_cutlass", "ok"),
         ("fp4_gemm", "flashinfer_trtllm", "unsupported"),
-        ("moe_runner", "flashinfer_cutlass", "ok"),
+        ("moe_runner", "triton", "ok"),
     ]
     assert {claim["level"] for claim in claims} == {"report"}
     assert all(claim["measurements"] == [] for claim in claims)
@@ -188,10 +193,35 @@ def test_the_screen_says_what_is_known_and_what_is_not(tmp_path: Path, home: Hom
     told, at = investigation()
     proposed(told, tmp_path, home)
     screen = agent("transcripts", "findings", "hunt").stdout
-    assert "3 candidates, 2 can be recorded" in screen
+    assert "3 candidates, 1 can be recorded" in screen
     assert f"event {at['crash'] + 2}  nan: backend unknown on sm120" in screen
     assert "unknown: which of flashinfer_cutlass" in screen
     assert "output_throughput 2810.22 tok/s" in screen
+    assert f"the same launch failed: event {at['crash'] + 2}" in screen
+
+
+def test_an_investigation_of_our_own_has_its_findings_on_record(home: Home) -> None:
+    home.prepare()
+    shutil.copy(ROOT / "transcripts" / "recorded" / "seed-sm120.jsonl", home.transcripts / "seed.jsonl")
+    screen = agent("transcripts", "findings", "seed").stdout.splitlines()
+    assert screen[0] == "seed is an investigation of our own: it records what it finds (18 findings)"
+    assert "fp4_gemm auto on sm120: no static obstacle" in screen[1]
+
+
+def test_what_a_hostile_session_says_moves_no_terminal(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    told.runs(
+        "python -m sglang.launch_server --model-path m --fp4-gemm-backend 'a\x1b[31mb'",
+        "mm_fp4 does not support backend 'x' with capability 120 \x1b]0;title\x07<script>\n\x1b[2J",
+        failed=True,
+    )
+    told.runs("python -m sglang.bench_serving --port 1", "Output token throughput (tok/s):   1e999\x1b[2J\n")
+    proposed(told, tmp_path, home)
+    for command in (("findings", "told"), ("explain", "told", "2")):
+        finished = agent("transcripts", *command)
+        assert finished.returncode == 0, finished.stderr
+        assert "\x1b" not in finished.stdout
+        assert "\x07" not in finished.stdout
 
 
 @pytest.mark.parametrize("name", ["nothing", "../x", "a b", ""])

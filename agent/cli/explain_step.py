@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from agent.cli.common import CommandError, emit, json_option, say, the_home
-from agent.cli.transcripts import files
+from agent.cli.transcripts import find_transcript, is_ours
 from agent.text import safe, squeeze
 from memory.home import Home
 
@@ -55,8 +54,7 @@ def explain(transcript: str, event: int, as_json: bool) -> None:
 
 
 def _explained(home: Home, name: str, event: int) -> Explanation:
-    own = _own(home, name)
-    if own is None:
+    if not is_ours(home, name):
         from tools.sessions.explain_imported import explain_imported
         from transcripts.imported.reader import Library
 
@@ -65,21 +63,11 @@ def _explained(home: Home, name: str, event: int) -> Explanation:
     from tools.sessions.explain_own import explain_own
     from transcripts.reader import read_raw
 
+    own = find_transcript(home, name, last=False)
     try:
         return explain_own(own.stem, read_raw(own), event)
     except LookupError as error:
         raise CommandError(str(error.args[0])) from None
-
-
-def _own(home: Home, name: str) -> Path | None:
-    """The investigation of that name; None where none begins so."""
-    if "/" in name or name.endswith(".jsonl"):
-        return Path(name)
-    matches = [path for path in files(home) if name and path.stem.startswith(name)]
-    exact = [path for path in matches if path.stem == name]
-    if len(matches) > 1 and not exact:
-        raise CommandError(f"{name!r} fits {len(matches)} transcripts; give more of the id")
-    return next(iter(exact or matches), None)
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:

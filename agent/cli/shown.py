@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from agent.cli.common import CommandError, Context, emit, json_option, progress, redactor, say, the_home
-from agent.text import shorten, squeeze
+from agent.cli.transcripts import find_transcript, is_ours
+from agent.text import safe, shorten, squeeze
 from memory.home import Home
 from memory.names import few
 
@@ -42,6 +43,8 @@ def findings(session: str, record: bool, arch: str | None, as_json: bool) -> int
         from memory.architecture import parse_architecture
 
         arch = parse_architecture(arch).base.name
+    if is_ours(home, session):
+        return _ours(home, session, as_json=as_json)
     _check_name(session)
     proposals = propose_findings.run(ProposeFindings(session=session), Context(home))
     found: list[dict[str, Any]] = proposals.model_dump(mode="json")["candidates"]
@@ -54,8 +57,30 @@ def findings(session: str, record: bool, arch: str | None, as_json: bool) -> int
     if as_json:
         emit(document)
     else:
-        say(_lines(document, arch))
+        say(map(safe, _lines(document, arch)))
     return code
+
+
+def _ours(home: Home, name: str, *, as_json: bool) -> int:
+    """An investigation of our own records what it finds by itself: there is nothing to propose."""
+    from transcripts.reader import read_raw
+
+    path = find_transcript(home, name, last=False)
+    found = [
+        {"event": event["seq"], **{key: event["data"]["finding"][key] for key in ("id", "claim")}}
+        for event in read_raw(path)
+        if event["data"]["kind"] == "found"
+    ]
+    if as_json:
+        emit({"session": path.stem, "format": "assay", "candidates": [], "found": found})
+        return 0
+    say([f"{path.stem} is an investigation of our own: it records what it finds ({len(found)} findings)"])
+    for one in found:
+        claim = one["claim"]
+        says = " ".join(str(claim[key]).replace("_", " ") for key in ("verdict", "outcome") if claim[key])
+        subject = f"{claim['component']} {claim['backend']} on {claim['arch']}"
+        say([safe(f"event {one['event']}  {one['id'][:12]}  {subject}: {says}")])
+    return 0
 
 
 def _check_name(session: str) -> None:
@@ -67,7 +92,7 @@ def _check_name(session: str) -> None:
         ProposeFindings(session=session)
     except ValidationError:
         raise CommandError(
-            f"{session!r} is no id of a session; see what is imported: agent transcripts import FILE --json"
+            f"{session!r} is no id of a session; see: agent transcripts list --imported"
         ) from None
 
 
@@ -144,5 +169,7 @@ def _candidate(candidate: dict[str, Any], arch: str | None) -> Iterator[str]:
         yield f"    said: {', '.join(said)}"
     if candidate["again"]:
         yield f"    again: {few([f'event {number}' for number in candidate['again']], 5)}"
+    if candidate["failed"] is not None:
+        yield f"    the same launch failed: event {candidate['failed']}"
     if candidate["unknown"]:
         yield f"    unknown: {', '.join(candidate['unknown'])}"

@@ -100,7 +100,7 @@ def show(
     from transcripts.reader import read_raw
 
     home = the_home()
-    if transcript is not None and not last and not _is_ours(home, transcript):
+    if transcript is not None and not last and not is_ours(home, transcript):
         from agent.cli.imported import show_imported
 
         show_imported(home, transcript, start, events, segment, tools_only=tools_only, as_json=as_json)
@@ -156,7 +156,7 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
     return (exact or matches)[0]
 
 
-def _is_ours(home: Home, name: str) -> bool:
+def is_ours(home: Home, name: str) -> bool:
     """Whether a name is that of a transcript here, or of none that was imported either."""
     if not name or "/" in name or name.endswith(".jsonl") or not home.imported.is_dir():
         return True

@@ -62,7 +62,9 @@ def lacking(candidate: Candidate, arch: str | None) -> list[str]:
         "engine": candidate["engine"],
         "architecture": candidate["arch"] or arch,
     }
-    return [name for name, value in needs.items() if not value]
+    # Whatever was measured: of a launch that failed nobody reports that it went well.
+    failed = ["a launch that did not fail"] if candidate["failed"] is not None else []
+    return [name for name, value in needs.items() if not value] + failed
 
 
 def quotation(session: str, candidate: Candidate) -> Call:

@@ -76,6 +76,8 @@ class Candidate(BaseModel):
     """Where launch, architecture and versions are said."""
     again: tuple[int, ...] = ()
     """Later events that show the same."""
+    failed: int | None = None
+    """Of figures: the event that shows how the same launch failed, later or before."""
     unknown: tuple[str, ...] = ()
 
 
@@ -91,7 +93,16 @@ def candidates(acts: Iterable[Act]) -> list[Candidate]:
                 found[key] = known.model_copy(update={"again": (*known.again, candidate.event)})
             else:
                 found[key] = candidate
-    return list(found.values())
+    failed: dict[int | None, int] = {}
+    for (kind, launch, _), one in found.items():
+        if kind == "outcome" and one.outcome is not Outcome.SUBSTITUTED:
+            failed.setdefault(launch, one.event)
+    return [
+        one.model_copy(update={"failed": failed[launch]})
+        if kind == "figures" and launch is not None and launch in failed
+        else one
+        for (kind, launch, _), one in found.items()
+    ]
 
 
 def _outcomes(act: Act, attempts: Attempts) -> Iterator[tuple[Candidate, int | None]]:
