@@ -9,7 +9,7 @@ from functools import lru_cache
 from memory.terms import CallKind
 from transcripts.commands.call import Call
 from transcripts.commands.model import Fields, Step
-from transcripts.commands.servers import NOT_DONE, data, flags, port
+from transcripts.commands.servers import data, flags, is_done, port
 from transcripts.commands.words import Arg
 
 
@@ -19,7 +19,7 @@ def benchmark(call: Call) -> list[Step]:
         given = [str(one) for one in call.args[: len(subcommands)]]
         if given == subcommands:
             rest = call.args[len(subcommands) :]
-            if NOT_DONE & set(rest):
+            if not is_done(rest):
                 return call.other(note=call.name)
             tool = " ".join([call.name, *subcommands])
             if tool in data()["benchmark"]["kinds"] and rest and not rest[0].startswith("-"):
@@ -41,7 +41,7 @@ def module(call: Call) -> list[Step]:
     """``python -m MODULE``."""
     if not any(re.fullmatch(one, call.name) for one in data()["benchmark"]["modules"]):
         return []
-    if NOT_DONE & set(call.args):
+    if not is_done(call.args):
         return call.other(note=call.name)
     return [_step(call, call.name, call.args)]
 
@@ -49,7 +49,7 @@ def module(call: Call) -> list[Step]:
 def script(call: Call) -> list[Step]:
     """A script whose name says that it measures."""
     if re.search(data()["benchmark"]["script"], call.name):
-        if NOT_DONE & set(call.args):
+        if not is_done(call.args):
             return call.other(note=call.name)
         return [_step(call, call.written, call.args)]
     return []

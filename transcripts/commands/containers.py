@@ -157,7 +157,7 @@ def kubectl(call: Call) -> list[Step]:
     inner = call.shell.inner(
         pod=str(pod),
         namespace=options.value("-n", "--namespace"),
-        container=options.value("-c", "--container"),
+        container=options.value("-c", "--container") or pod.rpartition("/")[2],
     )
     inner.cwd, inner.venv, inner.env = None, None, {}
     if command[:1] == ["--"]:

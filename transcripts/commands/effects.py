@@ -49,7 +49,9 @@ def filter_(call: Call) -> list[Step]:
     options, safe = harmless(call)
     writes = options.has("-o", "--output") and not safe
     if call.pipe.first:
-        return call.other(safe=safe, changes=writes)
+        steps = call.other(safe=safe, changes=writes)
+        steps[0].aside = safe
+        return steps
     return through(call, safe=safe, changes=writes, lines=call.name in {"cut", "expand", "unexpand"})
 
 

@@ -17,7 +17,7 @@ _NOT_DONE = {"--dry-run", "--help", "-h"}
 _LISTS = {
     "extra_index_urls": ("--extra-index-url", "--index"),
     "requirements": ("-r", "--requirement", "--requirements"),
-    "constraints": ("-c", "--constraint", "--constraints"),
+    "constraints": ("-c", "--constraint", "--constraints", "--channel"),
     "find_links": ("-f", "--find-links"),
     "editable": ("-e", "--editable"),
     "extras": ("--extra", "--group"),
@@ -76,6 +76,8 @@ def _step(call: Call, verb: str, options: Options) -> Step:
         if values:
             fields[name] = values
     fields["packages"] = [*fields["packages"], *fields.get("editable", [])]
+    if "constraints" in fields and call.program is not None:
+        fields[call.program.facts.get("short_c", "constraints")] = fields.pop("constraints")
     for name, names in _ONE.items():
         if (value := options.value(*names)) is not None:
             fields[name] = str(value)

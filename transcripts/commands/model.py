@@ -22,6 +22,9 @@ class Step:
     window: Window | None = None
     """Of a read: the lines that flow on down the pipe, while they are lines of the file."""
 
+    aside: bool = False
+    """No part of its own where there are others: ``wc -l FILE && …``."""
+
     def changes(self) -> None:
         """It is known to change something."""
         self.safe = False

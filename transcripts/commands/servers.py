@@ -19,6 +19,12 @@ _NUMBER = re.compile(r"-\d+(?:\.\d+)?")
 NOT_DONE = {"--help", "-h", "--version", "--dry-run"}
 """With these, nothing is started or measured."""
 
+
+def is_done(args: Sequence[str]) -> bool:
+    """Whether a program does its work, rather than telling how it would."""
+    return not any(one.partition("=")[0] in NOT_DONE for one in args)
+
+
 Engine = dict[str, Any]
 
 
@@ -34,7 +40,7 @@ def server(call: Call) -> list[Step]:
         given = [str(one) for one in call.args[: len(subcommands)]]
         if given == subcommands:
             rest = call.args[len(subcommands) :]
-            return [] if NOT_DONE & set(rest) else [launch(call, engine, rest)]
+            return [launch(call, engine, rest)] if is_done(rest) else []
     return []
 
 
@@ -63,7 +69,7 @@ def script(call: Call) -> list[Step]:
 def _launched(call: Call, engine: Engine | None) -> list[Step]:
     if engine is None:
         return []
-    if NOT_DONE & set(call.args):
+    if not is_done(call.args):
         return call.other(note=call.name)
     return [launch(call, engine, call.args)]
 

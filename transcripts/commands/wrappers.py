@@ -147,6 +147,11 @@ def ssh(call: Call) -> list[Step]:
     if not options.arguments:
         return call.other()
     host, *words = options.arguments
+    if words and words[0].startswith("-"):  # options may follow the host, up to --
+        more = parse_options(words, call.program.grammar) if call.program else Options()
+        options.given += more.given
+        call.trusted &= not more.unknown
+        words = more.arguments
     user = options.value("-l")
     port = options.value("-p")
     inner = call.shell.inner(
