@@ -40,7 +40,7 @@ def _said(event: dict[str, Any]) -> str:
         case "segment":
             return f"{event.get('number')} begins: {event.get('why')} {event.get('summary') or ''}"
         case "amended":
-            what = "cleared for the model" if "shown" in event else "no longer part of it"
+            what = "cleared for the model" if "shown" in event.get("set", {}) else "no longer part of it"
             return f"{len(event.get('events', []))} events {what}: {event.get('why')}"
         case "session":
             counts = (f"{event.get(key)} {key}" for key in ("messages", "tool_calls", "failures", "segments"))

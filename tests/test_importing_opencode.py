@@ -18,7 +18,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 from opencode_session import Generated, Generator, write_all
 
 LAYOUTS = ("export", "share", "events", "storage", "old", "sqlite", "sqlite2")
-OF_THE_LAYOUT = {"source", "layout", "records", "skipped"}
+OF_THE_LAYOUT = {"source", "layout", "origin", "records", "skipped"}
 Everything = dict[str, list[Event]]
 """Session → its events, but where they stood."""
 

@@ -58,7 +58,7 @@ def row(session: Session, children: int) -> dict[str, Any]:
         "children": children,
         "skipped": dict(session.skipped),
         **{key: getattr(session, key) for key in ("dead", "orphans", "unanswered", "parent", "title")},
-        **{key: getattr(session, key) for key in ("started", "ended", "layout", "source")},
+        **{key: getattr(session, key) for key in ("started", "ended", "layout", "origin")},
     }
 
 

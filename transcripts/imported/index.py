@@ -182,7 +182,7 @@ class _Batch:
         facts = (name, event.get("status"), event.get("segment"), 1, ref, None)
         self._events.append((self._number, seq, kind, offset, size, *facts))
         if kind == "amended":
-            change = json.dumps({key: event[key] for key in ("live", "shown") if key in event})
+            change = json.dumps(event["set"])
             self._amended += [(change, self._number, one) for one in event["events"]]
         text = text_of(event)
         if text:

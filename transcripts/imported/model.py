@@ -10,7 +10,8 @@ file ends with its one line ``session``; one without was not written to its end.
 - ``result``: how ``call`` ended (an event's number; left out where no call asked for it). ``status``,
   ``exit_code``, ``returned`` (what the tool gave), ``shown`` (what the model saw, where that differs).
 - ``segment``: what the model remembers was compacted (``why``); segment ``number`` begins.
-- ``amended``: of earlier ``events``, found out later: ``live`` false (rewound, reverted), ``shown`` (pruned).
+- ``amended``: what was found out of earlier ``events`` later, to be ``set`` in them: ``live`` false (rewound,
+  reverted), ``shown`` (pruned); ``why``.
 - ``other``: a record of no known ``type``, whole (``record``), or its beginning (``cut``).
 - ``session``: the last. Whose it was, and how much of everything there is (:class:`Session`).
 
@@ -117,7 +118,7 @@ class Session:
     format: str
     layout: str
     """Which of the format's ways of keeping sessions it was read from."""
-    source: str
+    origin: str
     """The file or folder that it was read from."""
     messages: int
     tool_calls: int

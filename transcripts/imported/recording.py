@@ -62,7 +62,7 @@ class Recording:
         """Of ``records``, ``messages``, ``tool_calls``, ``failures``, ``dead``, ``orphans``."""
         self.skipped: Counter[str] = Counter()
         self.facts: dict[str, Any] = {}
-        self._fixed = {"layout": layout, "source": source}
+        self._fixed = {"layout": layout, "origin": source}
         self._clean = clean
         self._tokens: Counter[str] = Counter()
         self._next = 0
@@ -185,7 +185,7 @@ class Recording:
         are not live."""
         if events:
             self.counts["dead"] += messages
-            self._event("amended", {}, events=sorted(events), why=why, **facts)
+            self._event("amended", {}, events=sorted(events), why=why, set=facts)
 
     def amend_from(self, first: int, *, why: str) -> None:
         """Everything from event ``first`` on was taken back."""

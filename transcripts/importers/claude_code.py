@@ -87,7 +87,6 @@ class _Track:
     pending: _Answer | None = None
     calls: dict[str, str | None] = field(default_factory=dict)
     """Id of a call → its command line."""
-    agent: str | None = None
     inner: dict[str, str] = field(default_factory=dict)
     """Id of a call → the subagent that it started."""
     boundary: bool = False
@@ -204,7 +203,8 @@ class _Reading:
         track = self._sides.get(key)
         if track is None:
             track = self._sides[key] = self._new(text(value.get("sessionId")))
-            track.agent = key
+            for other in (*self._mains.values(), *self._sides.values()):
+                self._flush(other)
             asked = spoken(mapping(value.get("message")).get("content"))[0]
             caller, call = self._prompts.get(asked, (None, ""))
             if caller is not None:
@@ -365,13 +365,16 @@ class _Reading:
             out = "\n".join(filter(None, (facts["stdout"], text(facts.get("stderr")))))
             # What the model is shown is trimmed; that alone is no other text.
             returned = out if out.strip() and out.strip() != shown.strip() else shown
-        code: int | None = facts["exitCode"] if isinstance(facts.get("exitCode"), int) else exit_code(shown)
+        failed = block.get("is_error") is True
+        code = exit_code(shown) if failed else None
+        if isinstance(facts.get("exitCode"), int):
+            code = facts["exitCode"]
         status = None
         if shown.startswith(_REJECTED) or (isinstance(twin, str) and twin.startswith(_REJECTED)):
             status = REJECTED
         elif shown.startswith(_INTERRUPTED) or facts.get("interrupted") is True:
             status = ABORTED
-        elif block.get("is_error") is True:
+        elif failed:
             status = ERROR
         elif code is None and track.calls.get(id_) is not None and "backgroundTaskId" not in facts:
             code = 0

@@ -50,6 +50,7 @@ _META = (
     "<turn_aborted>",
 )
 _BODY = re.compile(r"\A(?:[A-Z][\w ]*:? [^\n]*\n)+?Output:\n")
+_EXIT = re.compile(r"^(?:Exit code:|Process exited with code) ?(-?\d+)\s*$", re.MULTILINE)
 _HEADER = 600
 _ABORTED = ("aborted", "aborted by user")
 
@@ -181,4 +182,7 @@ def output_of(shown: str) -> tuple[str, int | None]:
         if isinstance(code, int):
             return text(mapping(given).get("output")), code
     header = _BODY.match(shown[:_HEADER])
-    return (shown[header.end() :] if header else shown), exit_code(shown[: header.end()] if header else shown)
+    if header is None:
+        return shown, exit_code(shown)
+    found = _EXIT.search(header[0])
+    return shown[header.end() :], int(found[1]) if found else None

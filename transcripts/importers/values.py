@@ -15,7 +15,6 @@ CLEARED = "[Old tool result content cleared]"
 """What a model sees of a result that was pruned."""
 
 _EXIT = re.compile(r"\A\s*(?:Exit code:?|exit_code:?|Process exited with code) ?(-?\d+)\b")
-_EXIT_LINE = re.compile(r"^(?:Exit code:|Process exited with code) ?(-?\d+)\s*$", re.MULTILINE)
 _HEADER = 400
 """Characters in which a header with an exit code stands."""
 _SHELLS = {"bash", "sh", "zsh", "dash", "ksh"}
@@ -151,6 +150,6 @@ def folder_of(given: Any) -> str | None:
 
 
 def exit_code(output: str) -> int | None:
-    """The exit code that the head of an output names: ``Exit code 1``, ``Process exited with code 0``."""
-    found = _EXIT.match(output[:_HEADER]) or _EXIT_LINE.search(output[:_HEADER])
+    """The exit code that an output begins with: ``Exit code 1``. Further on it may be anybody's."""
+    found = _EXIT.match(output[:_HEADER])
     return int(found[1]) if found else None
