@@ -18,6 +18,7 @@ COMMANDS = {
     "adopt": ("agent.cli.environment_history:adopt", "Name a folder of someone else's; it is only read."),
     "upgrade": ("agent.cli.environment_history:upgrade", "Other versions, beside the old ones."),
     "rollback": ("agent.cli.environment_history:rollback", "Go back to what a name stood for before."),
+    "compare": ("agent.cli.environment_compare:compare", "What another environment changes for a target."),
     "gc": ("agent.cli.environment_history:gc", "Give back disk space; what findings cite stays."),
     "fingerprint": ("agent.cli.environment:fingerprint", "Packages, machine and settings, as one document."),
 }

@@ -262,7 +262,7 @@ def gc(yes: bool, as_json: bool) -> None:
     home = the_home()
     if not home.environments.is_dir():
         raise CommandError(f"there are no environments in {home.root} yet; nothing to remove")
-    _fold(home)
+    fold(home)
     names = {DEFAULT, *(history.name for history in histories(home))}
     with holding(map(resource, names), home, progress):
         found = collection(home)
@@ -277,7 +277,7 @@ def gc(yes: bool, as_json: bool) -> None:
     click.echo(f"{human_size(found.free)} {'came back' if yes else 'would come back: do it with --yes'}")
 
 
-def _fold(home: Home) -> None:
+def fold(home: Home) -> None:
     """What findings cite must be known: the rows follow the transcripts."""
     from memory.store import Store
     from transcripts.catch_up import catch_up
