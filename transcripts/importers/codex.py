@@ -1,7 +1,7 @@
 """Codex CLI: rollouts (``rollout-*.jsonl``, also packed with zstd), one session a file.
 
-``event_msg`` says again what ``response_item`` says: only what stands there alone is taken from it. The
-oldest files have a header without a type and bare items.
+``event_msg`` says again what ``response_item`` says: of a role that speaks in both, only the second counts.
+The oldest files have a header without a type and bare items.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from transcripts.importers.values import count, mapping, moment, name as name_, 
 name = "codex"
 
 _WRAPPED = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
-_HEADER = {"instructions", "git", "cwd", "originator"}
+_SPEAK = {"user_message": "user", "agent_message": "assistant"}
 
 
 def recognises(source: Source) -> bool:
@@ -26,16 +26,12 @@ def recognises(source: Source) -> bool:
     first = [one for one in source.first if isinstance(one, dict)]
     if any(word(one, "type") in _WRAPPED and isinstance(one.get("payload"), dict) for one in first):
         return True
-    return (
-        bool(first)
-        and _is_header(first[0])
-        and (len(first) < 2 or any(word(one, "type") in KNOWN for one in first))
-    )
+    return len(first) > 1 and _is_header(first[0]) and any(word(one, "type") in KNOWN for one in first)
 
 
 def read(source: Source, sink: Sink) -> None:
     recording = sink.session(name, None, "lines")
-    reading = _Reading(recording)
+    reading = _Reading(recording, _told_alone(source))
     seen: set[int] = set()
     for record in source.lines():
         recording.counts["records"] += 1
@@ -56,23 +52,34 @@ def read(source: Source, sink: Sink) -> None:
 
 def _is_header(value: dict[str, Any]) -> bool:
     return (
-        "type" not in value
-        and isinstance(value.get("id"), str)
-        and "timestamp" in value
-        and bool(_HEADER & value.keys())
+        "type" not in value and isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str)
     )
 
 
+def _told_alone(source: Source) -> set[str]:
+    """Roles that speak in events only: most files are known by their first lines."""
+    alone = set(_SPEAK.values())
+    for record in source.lines():
+        value = mapping(record.value)
+        item = mapping(value.get("payload")) if word(value, "type") == "response_item" else value
+        if word(item, "type") == "message":
+            alone.discard(word(item, "role"))
+        if not alone:
+            break
+    return alone
+
+
 class _Reading:
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, alone: set[str]) -> None:
         self._recording = recording
+        self._alone = alone
+        """Roles of which events tell and items do not."""
         self._items = Items(recording)
         self._named = False
         self._compacted = False
         """A compaction was said, and nothing since."""
         self._stopped: list[tuple[int, dict[str, Any]]] = []
         """Calls that were open when a turn was aborted."""
-        self._calls: dict[str, int] = {}
 
     def take(self, value: dict[str, Any], source: dict[str, Any]) -> None:
         kind, payload = word(value, "type"), value.get("payload")
@@ -89,7 +96,7 @@ class _Reading:
         elif kind == "response_item":
             self._item(mapping(payload), source, at)
         elif kind == "event_msg":
-            self._told(mapping(payload), source)
+            self._told(mapping(payload), source, at)
         elif kind == "compacted":
             self._compact(source, mapping(payload))
         elif _is_header(value):
@@ -142,7 +149,7 @@ class _Reading:
             )
         self._compacted = True
 
-    def _told(self, event: dict[str, Any], source: dict[str, Any]) -> None:
+    def _told(self, event: dict[str, Any], source: dict[str, Any], at: str | None) -> None:
         kind = word(event, "type")
         recording = self._recording
         if kind == "token_count":
@@ -165,5 +172,8 @@ class _Reading:
             if left:
                 del turns[-len(left) :]
                 recording.amend_from(left[0], why="rolled back")
+        elif _SPEAK.get(kind) in self._alone:
+            said = {"type": "message", "role": _SPEAK[kind], "content": text(event.get("message"))}
+            self._item(said, source, at)
         else:
             recording.skip("event_msg")

@@ -51,6 +51,7 @@ _META = (
 )
 _BODY = re.compile(r"\A(?:[A-Z][\w ]*:? [^\n]*\n)+?Output:\n")
 _EXIT = re.compile(r"^(?:Exit code:|Process exited with code) ?(-?\d+)\s*$", re.MULTILINE)
+_SESSION = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADER = 600
 _ABORTED = ("aborted", "aborted by user")
 
@@ -65,6 +66,8 @@ class Items:
         self.turns: list[int] = []
         """Events at which a person spoke."""
         self._thought: list[str] = []
+        self._spawning: set[str] = set()
+        """Ids of calls that start a subagent."""
 
     def take(self, item: dict[str, Any], source: dict[str, Any], at: str | None = None) -> None:
         kind = str(item.get("type", "message" if "role" in item else ""))
@@ -132,6 +135,8 @@ class Items:
         else:
             given, raw = arguments(item.get("arguments"))
             tool = text(item.get("name")) or kind.removesuffix("_call")
+        if tool == "spawn_agent":
+            self._spawning.add(text(item.get("call_id")))
         return self.recording.call(
             tool or "?",
             given,
@@ -163,6 +168,7 @@ class Items:
             status=status,
             exit_code=code,
             ended=at,
+            child=_named(shown) if text(item.get("call_id")) in self._spawning else None,
             truncated="tokens truncated…" in shown or "[... omitted " in shown,
         )
 
@@ -170,6 +176,12 @@ class Items:
     def _results(item: dict[str, Any]) -> str | None:
         found = item.get("results") or item.get("outputs")
         return text(found) if found else None
+
+
+def _named(shown: str) -> str | None:
+    """The session that a text names."""
+    found = _SESSION.search(shown)
+    return found[0] if found else None
 
 
 def output_of(shown: str) -> tuple[str, int | None]:
