@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compiled import cubin
+from compiled import cubin, fat_binary, image, library
 from viability_fixtures.support import METHOD, Engine, before_elm
 
 from memory.vocabulary import Because, Verdict
@@ -461,3 +461,78 @@ def test_kernels_that_the_engine_compiles_itself_are_kernels(engine: Engine) -> 
     assert trace.row.evidence[0].line == engine.line(METHOD, "build('tiles').fast(")
     engine.edit("sglang/srt/own.py", 'part("tiles")', 'part("rows")')
     assert engine.trace("elm", "sm120").row.verdict is not Verdict.NO_STATIC_OBSTACLE
+
+
+# -- what start-up puts into options that nobody set ------------------------------------------------
+
+GRIPS = """\
+    knob: int = 0
+    seam_grip: str | None = None
+
+    def __post_init__(self):
+        self.settle_grips()
+
+    def settle_grips(self):
+        if self.seam_backend == "grip" and is_folded(self.model_path):
+            self.set_grip(get_device_capability()[0])
+
+    def set_grip(self, major):
+        if self.seam_grip is None:
+            self.seam_grip = "firm" if major >= 10 else "loose"
+"""
+GRIP = """
+
+class Grip(Seam):
+    def __init__(self, runner):
+        self.how = runner.server_args.seam_grip
+
+    def forward_decode(self, q: torch.Tensor, k, v, batch):
+        if self.how == "firm":
+            return torch.ops.minilib.weave_mm.default(q, q)
+        if self.how == "loose":
+            return torch.matmul(q, q)
+        assert False, "unknown grip"
+
+    forward_extend = forward_decode
+
+
+@register_seam("grip")
+def create_grip(runner):
+    return Grip(runner)
+"""
+
+
+def test_what_start_up_puts_into_an_option_chooses_the_way(seams: Engine) -> None:
+    """For one kind of model, which nobody named: but without it the backend has no way at all."""
+    seams.edit(SERVER_ARGS, '"slow"]', '"slow", "grip"]')
+    fields = "".join(f"    knob_{number}: int = 0\n" for number in range(20))
+    seams.edit(
+        SERVER_ARGS,
+        "    seam_backend: str | None = None\n",
+        f"    seam_backend: str = 'plain'\n{fields}{GRIPS}",
+    )
+    seams.edit(
+        SERVER_ARGS,
+        "import dataclasses\n",
+        "import dataclasses\n\nfrom otherlib import is_folded\n"
+        "from sglang.srt.platform import get_device_capability\n",
+    )
+    seams.edit(
+        SERVER_ARGS,
+        '        parser.add_argument("--weave-block"',
+        '        parser.add_argument("--seam-grip", type=str, choices=["firm", "loose"])\n'
+        '        parser.add_argument("--weave-block"',
+    )
+    seams.edit(SEAMS, '\n\n@register_seam("plain")', GRIP + '\n\n@register_seam("plain")')
+    code = fat_binary(image("sm_100a"), image("sm_90"))
+    data = library(code, strings=["weave_mm(Tensor a)"], functions={"_Z8weave_mmv": ["cudaLaunchKernel"]})
+    (seams.root / "minilib/ops.abi3.so").write_bytes(data)
+    seams.add("minilib/compiled.py", "")
+    blocked = seam(seams, "grip", "sm120")
+    assert (blocked.row.verdict, blocked.row.because) == (Verdict.BLOCKED, Because.ARCHITECTURE)
+    assert blocked.scenario["seam_grip"] == "firm"
+    passes = seam(seams, "grip", "sm89")
+    assert (passes.row.verdict, passes.scenario["seam_grip"]) == (Verdict.NO_STATIC_OBSTACLE, "loose")
+    assert "seam_grip" not in seam(seams, "plain", "sm100").scenario
+    # What was given is no affair of start-up's.
+    assert seam(seams, "grip", "sm120", seam_grip="loose").row.verdict is Verdict.NO_STATIC_OBSTACLE

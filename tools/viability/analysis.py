@@ -19,7 +19,7 @@ from tools.viability.facts import Facts
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
-from tools.viability.interpreter.values import Kind, Tainted, of
+from tools.viability.interpreter.values import Kind, Tainted, bare, of
 from tools.viability.judge import judge
 from tools.viability.kinds import kind_of
 from tools.viability.layers import Layer
@@ -40,6 +40,14 @@ Frozen = tuple[tuple[str, str], ...]
 
 VARIABLE = "$"
 """In a scenario, what the name of an environment variable begins with."""
+
+Under = Callable[[str, tuple[int, int]], Mapping[str, str]]
+"""The scenario under which a backend is run on an architecture."""
+
+
+class Settled(str):
+    """A value that an option has because start-up chose it: it chooses ways, and proves nothing."""
+
 
 CONTRASTS = ((10, 0), (12, 0), (9, 0), (8, 9), (10, 3), (12, 1), (8, 0))
 """Architectures that a refusal is contrasted with: one of each kind that engines tell apart."""
@@ -119,7 +127,7 @@ class Analysis:
             }
             found = self._judge(cell, under)
             asked = self._asked.get((field, cell.backend, cell.arch, _frozen(under)), set())
-            found.kind = {name: under[name] for name in sorted(asked)}
+            found.under |= {name: under[name] for name in sorted(asked)}
             judged.append(found)
             if not asked - set(scenario):
                 break
@@ -151,17 +159,39 @@ class Analysis:
         def options(backend: str, arch: tuple[int, int]) -> Run:
             return self._remember("options", option, backend, arch, scenario, run_options)
 
+        def as_settled(backend: str, arch: tuple[int, int]) -> Mapping[str, str]:
+            """The scenario with what start-up puts into options that nobody set."""
+            return {**scenario, **self._settled(option, options(backend, arch))}
+
         checked = options(cell.backend, cell.arch)
         if checked.refused is not None:
             judged = judge(cell, checked, options, others, list(CONTRASTS), self.tree, self.code)
             if judged.row.verdict is Verdict.BLOCKED:
                 return judged
-        way = self._way(option, scenario)
+        judged = self._judge_way(cell, option, options, lambda *_: scenario)
+        settled = self._settled(option, checked)
+        if judged.row.verdict is Verdict.UNKNOWN and settled:
+            again = self._judge_way(cell, option, options, as_settled)
+            if again.row.verdict is not Verdict.UNKNOWN:
+                return again
+        return judged
+
+    def _settled(self, option: Option, checked: Run) -> dict[str, str]:
+        """Of what start-up gives options that nobody set the values that were declared for them."""
+        found: dict[str, str] = {}
+        for other in self.options:
+            value = bare(checked.settled.get(other.field))
+            declared = {one.value for one in other.values}
+            if other.field != option.field and isinstance(value, str) and value in declared:
+                found[other.field] = Settled(value)
+        return found
+
+    def _judge_way(self, cell: Cell, option: Option, options: RunCell, under: Under) -> Judgement:
+        way = self._way(option, under, cell)
         if way is None:
             return unknown(
                 cell, f"no layer was found that reads {option.flag}: the analyser does not fit here"
             )
-        run = way(cell.backend, cell.arch)
 
         def dedicated() -> bool:
             return all(
@@ -170,15 +200,25 @@ class Analysis:
                 if arch[0] != cell.arch[0]
             )
 
-        return judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated)
+        others = [value.value for value in option.values]
+        run = way(cell.backend, cell.arch)
+        judged = judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated)
+        chosen = under(cell.backend, cell.arch)
+        judged.under = {
+            name: chosen[name] for name in sorted(run.looked_at) if isinstance(chosen.get(name), Settled)
+        }
+        return judged
 
-    def _way(self, option: Option, scenario: Mapping[str, str]) -> RunCell | None:
-        """How the option's value reaches code: through a table of its own, or through a layer's life."""
+    def _way(self, option: Option, under: Under, cell: Cell) -> RunCell | None:
+        """How the option's value reaches code: through a table of its own, or through a layer's life.
+
+        ``under`` tells the scenario of each backend and architecture.
+        """
         if self._is_registered(option):
             places = {value.value: self.discovery.registered(value) for value in option.values}
 
             def registered(backend: str, arch: tuple[int, int]) -> Run:
-                place = places.get(backend)
+                place, scenario = places.get(backend), under(backend, arch)
                 if place is None:
                     return Run(Machine(self.world, self._facts(option, backend, arch, scenario)), None)
                 return self._remember(
@@ -186,10 +226,11 @@ class Analysis:
                 )
 
             return registered
-        if next(self._layers_of(option, scenario), None) is None:
+        if next(self._layers_of(option, under(cell.backend, cell.arch)), None) is None:
             return None
 
         def lived(backend: str, arch: tuple[int, int]) -> Run:
+            scenario = under(backend, arch)
             layer = self._layer_for(option, backend, scenario)
             assert layer is not None
             return self._run(layer, option, backend, arch, scenario)
@@ -280,7 +321,8 @@ class Analysis:
             if general in self._runs:  # that way does not ask for the kind of model
                 return self._runs[general]
             facts = self._facts(option, backend, arch, scenario)
-            self._runs[key] = run(self.discovery, facts)
+            self._runs[key] = made = run(self.discovery, facts)
+            made.looked_at = frozenset(facts.given)
             if not facts.asked:
                 self._runs[general] = self._runs[key]
             self._asked.setdefault((option.field, backend, arch, _frozen(scenario)), set()).update(
@@ -306,7 +348,8 @@ class Analysis:
             if key.startswith(VARIABLE):
                 facts.environment[key.removeprefix(VARIABLE)] = value
             if key in self.discovery.option_table.fields and key != "quantization":
-                facts.overrides[key] = Tainted(value, of(Kind.PARALLELISM))
+                kind = Kind.SOFT if isinstance(value, Settled) else Kind.PARALLELISM
+                facts.overrides[key] = Tainted(value, of(kind))
         return facts
 
 

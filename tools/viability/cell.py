@@ -39,8 +39,9 @@ class Judgement:
     notes: list[str] = field(default_factory=list)
     cut: bool = False
     """Whether the way was not followed to its end."""
-    kind: dict[str, str] = field(default_factory=dict)
-    """The kind of model it was judged for, where the way depends on it."""
+    under: dict[str, str] = field(default_factory=dict)
+    """What it was judged under beyond the scenario: the kind of model, where the way depends on it, and what
+    start-up puts into options that nobody set."""
     run: Run | None = None
     """The run that it was judged by, and how to run the same for others."""
     again: RunCell | None = None

@@ -156,6 +156,8 @@ class Facts:
         self._defaults: dict[str, Any] = {}
         self.asked: set[str] = set()
         """Kinds of models that the run looked at."""
+        self.given: set[str] = set()
+        """Options whose value the scenario gives that the run looked at."""
         self._kinds: dict[str, tuple[ModelKind, str]] = {}
         self._means: dict[str, tuple[str, str | None]] = {}
 
@@ -270,6 +272,7 @@ class Facts:
         if name == self.field:
             return Tainted(self.value, of(Kind.OPTION))
         if name in self.overrides:
+            self.given.add(name)
             return self.overrides[name]
         if name not in self.options.fields:
             return NotImplemented
@@ -283,6 +286,10 @@ class Facts:
                 # The engine may settle it before it is read: good enough to choose a way, no proof.
                 self._defaults[name] = taint(self._defaults[name], of(Kind.SOFT))
         return self._defaults[name]
+
+    def is_unset(self, m: Machine, name: str) -> bool:
+        """Whether an option is one that has no value of its own, and none was given."""
+        return name in self.options.fields and bare(self.option(m, name)) is None
 
     def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
         """An option read through something that could not be followed. Only names that are words of the

@@ -39,8 +39,13 @@ class Run:
     """Why the run says nothing (a budget, a missing way in)."""
     chosen: str | None = None
     """The class that was built."""
+    settled: dict[str, Any] = field(default_factory=dict)
+    """What start-up puts into options that nobody set."""
     foreign: tuple[Site, str] | None = None
     """Where what was built needs a package for other hardware, and which."""
+
+    looked_at: frozenset[str] = frozenset()
+    """Options whose value the scenario gives that it looked at."""
 
     @property
     def refused(self) -> RaiseRecord | None:

@@ -40,6 +40,7 @@ def run_options(discovery: Discovery, facts: Facts) -> Run:
             continue
         if here.refused is not None and here.refused.proven:
             return here
+        result.settled |= {name: value for name, value in options.attrs.items() if facts.is_unset(m, name)}
         result.machine.gates.extend(m.gates)
         result.passages.extend(here.passages[:1])
     return result

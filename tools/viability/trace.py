@@ -193,13 +193,13 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
         hops = _hops(analysis, judged)
         opening: tuple[Opening, ...] = ()
         if isinstance(cell, ExplainInput):
-            opening = openings(analysis, question, {**scenario, **judged.kind}, cell.model_classes, judged)
+            opening = openings(analysis, question, {**scenario, **judged.under}, cell.model_classes, judged)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in us must not take the batch down
         return _failed(cell, f"{type(error).__name__}: {error}")
     trace = Trace(
         row=judged.row,
         hops=hops,
-        scenario={**scenario, **judged.kind},
+        scenario={**scenario, **judged.under},
         notes=tuple(judged.notes),
         openings=opening,
     )
