@@ -159,6 +159,8 @@ class Recording:
             self._failed.add(self._next if call is None else call)
         if call is not None and status != UNANSWERED:
             self._answered.add(call)
+        if more.get("child"):
+            more["child"] = name_of(more["child"])
         return self._event(
             "result",
             source,
@@ -216,7 +218,7 @@ class Recording:
         own = {} if session.id == self.id else {"own_id": self.id}
         self._event("session", {}, version_of_format=FORMAT, **own, **document)
         self._file.close()
-        path = self._folder / f"{self.format}-{session.id}.jsonl"
+        path = self._folder / f"{name_of(self.format)}-{session.id}.jsonl"
         change: Literal["new", "changed", "same"] = "changed" if path.exists() else "new"
         if change == "changed" and _same(path, self._path):
             self._path.unlink()
@@ -270,6 +272,25 @@ class Recording:
         self._file.write(line)
         self._next += 1
         return self._next - 1
+
+
+def sweep(folder: Path) -> None:
+    """Take away what was begun by processes that are no more."""
+    with suppress(OSError):
+        for path in folder.glob(".*-*.part"):
+            process = path.name[1:].partition("-")[0]
+            if process.isdigit() and not _runs(int(process)):
+                path.unlink()
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def name_of(id_: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.home import Home
-from transcripts.imported.recording import Kept
+from transcripts.imported.recording import Kept, sweep
 from transcripts.importers import Importer, importers
 from transcripts.importers.sink import Sink
 from transcripts.importers.source import ImportingError, Source
@@ -27,6 +27,9 @@ def import_path(
     known = importers() if known is None else known
     if not path.exists():
         raise ImportingError(f"there is no {path}; give a file or a folder of sessions")
+    if not path.is_file() and not path.is_dir():
+        raise ImportingError(f"{path} is neither a file nor a folder")
+    sweep(home.imported)
     done: list[Kept] = []
     problems: list[str] = []
     for source in _sources(path, known):

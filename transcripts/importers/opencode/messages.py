@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from transcripts.imported.model import ABORTED, ERROR, REJECTED, UNANSWERED
-from transcripts.imported.recording import Recording, name_of
+from transcripts.imported.recording import Recording
 from transcripts.importers.values import (
     CLEARED,
     attachment,
@@ -134,7 +134,7 @@ class Conversation:
         metadata = mapping(state.get("metadata"))
         child = name(metadata.get("sessionId")) or name(metadata.get("sessionID"))
         facts: dict[str, Any] = {
-            "child": name_of(child) if child else None,
+            "child": child,
             "started": moment(time.get("start")),
             "ended": moment(time.get("end")),
             "full_output": name(metadata.get("outputPath")),
