@@ -57,7 +57,8 @@ def _measure(args: argparse.Namespace, root: Path) -> int:
             break
         scenario = scenarios[cell.component]
         before = analysis.judge(cell, scenario)
-        edit = admitting(analysis, cell, before) or refusing(analysis, cell, {**scenario, **before.kind}, rng)
+        under = {**scenario, **before.under}
+        edit = admitting(analysis, cell, before) or refusing(analysis, cell, under, rng)
         if edit is None:
             continue
         after = _again(analysis, root, edit, scenario)

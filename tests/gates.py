@@ -81,7 +81,7 @@ def admitting(analysis: Analysis, cell: Cell, judged: Judgement) -> Edit | None:
 def refusing(analysis: Analysis, cell: Cell, scenario: dict[str, str], rng: random.Random) -> Edit | None:
     """The change that closes a gate which a cell passes on its way."""
     option = analysis.option(cell.component)
-    way = analysis._way(option, scenario) if option is not None else None
+    way = analysis._way(option, lambda *_: scenario, cell) if option is not None else None
     if way is None:
         return None
     edits = []

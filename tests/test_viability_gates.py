@@ -36,7 +36,8 @@ def assert_follows(root: Path, cells: list[Cell], packages: tuple[str, ...], wan
     for cell in cells:
         scenario = analysis.scenario(cell.component, "nvfp4", {})
         before = analysis.judge(cell, scenario)
-        edit = admitting(analysis, cell, before) or refusing(analysis, cell, {**scenario, **before.under}, rng)
+        under = {**scenario, **before.under}
+        edit = admitting(analysis, cell, before) or refusing(analysis, cell, under, rng)
         if edit is not None:
             mutations += 1
             after = judged_again(analysis, root, edit, scenario)
