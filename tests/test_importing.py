@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import agent, one_line
+from program import ROOT, agent, one_line
 
 from memory.home import Home
 from transcripts.imported.model import Session
@@ -136,3 +137,31 @@ def test_numbers_are_those_of_the_sessions(home: Home) -> None:
         assert found["totals"][key] == sum(one[key] for one in EXPECTED.values())
     assert sum(one["calls"] for one in found["tools"]) == found["totals"]["tool_calls"]
     assert sum(one["failed"] for one in found["tools"]) == found["totals"]["failures"]
+
+
+MINE = """
+name = "mine"
+def recognises(source):
+    return source.head.startswith(b"MINE ")
+def read(source, sink):
+    session = sink.session(name, "1", layout="text")
+    asked = session.message("user", "go", source.place(0, 4))
+    call = session.call("bash", {"command": "ls"}, source.place(0, 4), message=asked, command="ls")
+    session.result(call, source.place(0, 4), returned="a.py", exit_code=3)
+    sink.close(session)
+"""
+
+
+def test_a_format_of_another_distribution_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE, encoding="utf-8")
+    info = tmp_path / "mine-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[assay.importers]\nmine = mine\n")
+    (tmp_path / "x.txt").write_text("MINE own text\n")
+    more = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    finished = agent("transcripts", "import", str(tmp_path / "x.txt"), "--json", **more)
+    (session,) = json.loads(finished.stdout)["sessions"]
+    assert (session["id"], session["format"], session["failures"]) == ("1", "mine", 1)
+    (info / "entry_points.txt").write_text("[assay.importers]\nmine = nowhere\n")
+    one_line(agent("transcripts", "import", str(tmp_path / "x.txt"), **more), 2, "mine", "cannot be loaded")
