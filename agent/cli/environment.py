@@ -19,6 +19,7 @@ COMMANDS = {
     "upgrade": ("agent.cli.environment_history:upgrade", "Other versions, beside the old ones."),
     "rollback": ("agent.cli.environment_history:rollback", "Go back to what a name stood for before."),
     "compare": ("agent.cli.environment_compare:compare", "What another environment changes for a target."),
+    "bisect": ("agent.cli.environment_bisect:bisect", "Find the release that changed something."),
     "gc": ("agent.cli.environment_history:gc", "Give back disk space; what findings cite stays."),
     "fingerprint": ("agent.cli.environment:fingerprint", "Packages, machine and settings, as one document."),
 }

@@ -46,15 +46,20 @@ def upgrade(
     does not. Raises :class:`ToolError`; then everything is as it was.
     """
     name, before = subject(home, given)
-    because = f"upgrade {wanted}"
+    proposal, made = prepare(home, before, wanted, approve, progress)
+    if made is not None and made.name != before.name:
+        choose(home, name, chosen(made), f"upgrade {wanted}", clock, before=chosen(before))
+    return proposal, made
+
+
+def prepare(
+    home: Home, before: Environment, wanted: Wanted, approve: Callable[[Plan], bool], progress: Progress
+) -> tuple[Plan, Environment | None]:
+    """The environment that ``wanted`` makes of ``before``, one made earlier or a new one; no name moves."""
     if ready := _made_before(home, before, wanted):
         proposal = Plan(before, ready.packages, _differing(before, ready), ready.requested)
-        made: Environment | None = ready if not proposal.changes or approve(proposal) else None
-    else:
-        proposal, made = _obtain(home, before, wanted, approve, progress)
-    if made is not None and made.name != before.name:
-        choose(home, name, chosen(made), because, clock, before=chosen(before))
-    return proposal, made
+        return proposal, ready if not proposal.changes or approve(proposal) else None
+    return _obtain(home, before, wanted, approve, progress)
 
 
 def _obtain(

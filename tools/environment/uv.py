@@ -144,6 +144,25 @@ class Uv:
             return False
         return code == 0
 
+    def versions(self, name: str, low: str, high: str, platform: str) -> list[str]:
+        """Every version from ``low`` to ``high`` that has a wheel for ``platform``, oldest first; without
+        those that were taken back, and pre-releases. Raises as :meth:`resolve`."""
+        found: list[str] = []
+        below = f"<={high}"
+        while True:
+            requirement = f"{name}>={low},{below}"
+            command = ["pip", "compile", "-", "--quiet", "--no-header", "--no-annotate"]
+            doing = f"listing versions of {name}, {len(found)} so far"
+            code, text = self._run(command, platform, RESOLVE_SECONDS, doing, text=requirement)
+            match = re.search(r"==(\S+)", text) if code == 0 else None
+            if match is None:
+                flat = " ".join(text.split()).lower()
+                if code != 0 and (not found or any(sign in flat for sign in _UNREACHABLE)):
+                    raise self._explain(text, [requirement], platform)
+                return found[::-1]
+            found.append(match.group(1))
+            below = f"<{match.group(1)}"
+
     def nearest(self, name: str, version: str, platform: str) -> list[str]:
         """Existing versions next to one that does not exist: the one below, the one above."""
         found = []
