@@ -336,7 +336,7 @@ def rows2(made: Generated) -> Iterator[tuple[str, str, JSON]]:
             assert asked is not None
             status = "completed" if info.get("finish") else "failed" if info.get("error") else "running"
             data = {"time": asked["time"], "reason": "auto", "status": status, "recent": ""}
-            data |= {"summary": said[0]["text"] if said else ""}
+            data |= {"summary": said[0]["text"] if said else "", "model": _model2(info)}
             yield asked["id"], "compaction", data | ({"error": info["error"]} if info.get("error") else {})
         elif info["role"] == "user":
             files = [
@@ -352,8 +352,13 @@ def rows2(made: Generated) -> Iterator[tuple[str, str, JSON]]:
                 if part["type"] in {"text", "reasoning", "tool"}
             ]
             data = {key: info[key] for key in ("time", "agent", "tokens", "finish", "cost")}
-            model = {"id": info["modelID"], "providerID": info["providerID"]}
-            yield info["id"], "assistant", {**data, "model": model, "content": content}
+            retries = [part for part in parts if part["type"] == "retry"]
+            data |= {"retry": {"attempt": 1, "error": retries[0]["error"]}} if retries else {}
+            yield info["id"], "assistant", {**data, "model": _model2(info), "content": content}
+
+
+def _model2(info: JSON) -> JSON:
+    return {"id": info["modelID"], "providerID": info["providerID"]}
 
 
 def _tool2(part: JSON) -> JSON:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 from program import ROOT
 
 from memory.home import Home
-from transcripts.imported.model import Event
+from transcripts.imported.model import Call, Event, Message
 from transcripts.imported.reader import Library
 from transcripts.importers.importing import import_path
 
@@ -66,13 +69,12 @@ def test_each_layout_gives_the_same_events(layout: str, read: dict[str, Everythi
 
 
 def as_kept_by_2(events: list[Event]) -> list[Event]:
-    """Without what 2.x does not keep: retries, and of a summary its own id, time and model."""
+    """Without what 2.x does not keep: of a summary its own id and time."""
     kept = []
     for event in events:
-        notes = [note for note in event.get("notes", []) if note != "retried"]
-        left = {"notes", *(("id", "at", "model") if "summary" in notes else ())}
+        left = {"id", "at"} if "summary" in event.get("notes", ()) else set()
         left |= {"ended"} if event["kind"] == "session" else set()
-        kept.append({**{key: value for key, value in event.items() if key not in left}, "notes": notes})
+        kept.append({key: value for key, value in event.items() if key not in left})
     return kept
 
 
@@ -112,3 +114,94 @@ def test_a_place_in_a_tree_leads_to_the_record(made: Generated, tmp_path: Path, 
         assert call.id is not None
         assert call.id.encode() in data
         assert known[call.id]["tool"] == call.tool
+
+
+def rows(home: Home, path: Path, *rows: tuple[str, dict[str, Any]]) -> tuple[list[Message], list[Call]]:
+    """What is read of rows of 2.x: type and data."""
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("CREATE TABLE session_v2 (id TEXT, time_created INTEGER)")
+        raw.execute(
+            "CREATE TABLE session_message (id TEXT, session_id TEXT, type TEXT, seq INTEGER, data TEXT)"
+        )
+        raw.execute("INSERT INTO session_v2 VALUES ('ses_2', 1)")
+        for seq, (kind, data) in enumerate(rows):
+            row = (f"msg_{seq}", "ses_2", kind, seq, json.dumps({"time": {"created": 10**12 + seq}, **data}))
+            raw.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?)", row)
+    import_path(home, path, lambda value: value, pytest.fail)
+    with Library(home) as library:
+        opened = library.open("ses_2")
+        return list(opened.messages()), list(opened.calls())
+
+
+def test_a_shell_of_2_says_its_exit_code_to_the_model_only(home: Home, tmp_path: Path) -> None:
+    blocks = [
+        {"type": "text", "text": "no such file"},
+        {"type": "text", "text": "Command exited with code 2."},
+    ]
+    state = {"status": "completed", "input": {"command": "ls x"}, "content": blocks}
+    late = {
+        "status": "completed",
+        "input": {"command": "sleep"},
+        "content": blocks[:1],
+        "metadata": {"timeout": True},
+    }
+    tools = [
+        {"type": "tool", "id": f"c{number}", "name": "shell", "state": one, "time": {"created": 10**12}}
+        for number, one in enumerate((state, late, {"status": "streaming", "input": '{"comm'}))
+    ]
+    _, calls = rows(home, tmp_path / "x.db", ("assistant", {"content": tools}))
+    assert [(call.status, call.exit_code, call.returned) for call in calls] == [
+        ("error", 2, "no such file"),
+        ("error", None, "no such file"),
+        ("unanswered", None, ""),
+    ]
+    assert calls[0].shown == "no such file\nCommand exited with code 2."
+    assert (calls[2].raw_input, calls[2].shown) == ('{"comm', "[Tool execution was interrupted]")
+
+
+def test_rows_of_2_that_are_no_answer(home: Home, tmp_path: Path) -> None:
+    shell = {
+        "command": "ls",
+        "shellID": "s1",
+        "output": {"output": "a.py"},
+        "exit": 0,
+        "time": {"created": 1, "completed": 2},
+    }
+    messages, calls = rows(
+        home,
+        tmp_path / "x.db",
+        ("system", {"text": "be brief"}),
+        (
+            "user",
+            {
+                "text": "go",
+                "files": [
+                    {"data": "AAAA", "mime": "image/png", "source": {"type": "uri", "uri": "file:///a"}}
+                ],
+            },
+        ),
+        ("skill", {"text": "how to"}),
+        ("idle", {"outcome": "succeeded"}),
+        ("shell", shell),
+        ("brand-new", {"x": 1}),
+    )
+    assert [(one.role, one.text, one.notes) for one in messages] == [
+        ("system", "be brief", ()),
+        ("user", "go", ()),
+        ("user", "how to", ("synthetic",)),
+        ("user", "", ()),
+    ]
+    assert messages[1].attachments == ({"mime": "image/png", "name": "file:///a", "bytes": 3},)
+    assert [(call.command, call.returned, call.exit_code) for call in calls] == [("ls", "a.py", 0)]
+
+
+def test_a_session_that_has_rows_of_both_is_read_once(made: Generated, home: Home, tmp_path: Path) -> None:
+    path = write_all(made, tmp_path)["sqlite"]
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute(
+            "CREATE TABLE session_message (id TEXT, session_id TEXT, type TEXT, seq INTEGER, data TEXT)"
+        )
+        row = ("msg_x", made.info["id"], "user", 0, json.dumps({"text": "again"}))
+        raw.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?)", row)
+    kept = import_path(home, path, lambda value: value, pytest.fail)
+    assert max(one.session.messages for one in kept) == len(made.messages)

@@ -144,10 +144,11 @@ class Conversation:
         if status == "completed":
             output = text(state.get("output"))
             tail = output[-_TAIL:]
-            ended = ABORTED if _STOPPED.search(tail) else ERROR if _TIMED_OUT.search(tail) else None
+            late = metadata.get("timeout") is True or _TIMED_OUT.search(tail) is not None
+            ended = ABORTED if _STOPPED.search(tail) else ERROR if late else None
             facts |= {
                 "returned": output,
-                "shown": CLEARED if time.get("compacted") else output,
+                "shown": CLEARED if time.get("compacted") else text(state.get("shown")) or output,
                 "status": ended,
                 "exit_code": code if isinstance(code, int) else None,
                 "truncated": metadata.get("truncated") is True or _CUT.search(output) is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from transcripts.importers.values import items, mapping, text, word
@@ -10,15 +11,20 @@ Made = list[tuple[dict[str, Any], list[dict[str, Any]]]]
 """Infos of messages, each with its parts."""
 
 _QUIET = {"agent-switched", "model-switched", "location-switched", "idle"}
+_ENDED = re.compile(r"Command exited with code (-?\d+)\.\Z")
+"""What a shell tool adds for the model, in a block of its own."""
 
 
 def messages_of(type_: str, data: dict[str, Any]) -> Made | None:
     """What a row says; nothing for one that says nothing; None for a type that is not known."""
     if type_ == "assistant":
-        return [({**data, "role": "assistant"}, [_part(one) for one in items(data.get("content"))])]
-    if type_ in {"user", "synthetic", "system"}:
+        parts = [_part(one) for one in items(data.get("content"))]
+        return [
+            ({**data, "role": "assistant"}, [*parts, *([{"type": "retry"}] if data.get("retry") else [])])
+        ]
+    if type_ in {"user", "synthetic", "system", "skill"}:
         role = "system" if type_ == "system" else "user"
-        said = {"type": "text", "text": text(data.get("text")), "synthetic": type_ == "synthetic"}
+        said = {"type": "text", "text": text(data.get("text")), "synthetic": type_ in {"synthetic", "skill"}}
         files = [{**_file(one), "type": "file"} for one in items(data.get("files"))]
         return [({**data, "role": role}, [said, *files])]
     if type_ == "shell":
@@ -39,6 +45,8 @@ def _compaction(data: dict[str, Any]) -> Made:
         "role": "assistant",
         "summary": True,
         "time": data.get("time"),
+        "model": data.get("model"),
+        "tokens": data.get("tokens"),
         "finish": "stop" if done else None,
         "error": data.get("error"),
     }
@@ -51,17 +59,21 @@ def _part(item: Any) -> dict[str, Any]:
     if word(part, "type") != "tool":
         return part
     state = mapping(part.get("state"))
-    structured = mapping(state.get("structured"))
+    facts = {**mapping(state.get("structured")), **mapping(state.get("metadata"))}
     time = mapping(part.get("time"))
     status = word(state, "status")
-    output, attached = _output(state.get("content"))
+    blocks, attached = _output(state.get("content"))
+    ended = _ENDED.search(blocks[-1]) if blocks else None
+    shown = "\n".join(blocks)
+    output = "\n".join(blocks[:-1]) if ended and len(blocks) > 1 else shown
     paths = [path for path in items(state.get("outputPaths")) if isinstance(path, str)]
     given = state.get("input")
+    code = facts.get("exit", facts.get("exitCode"))
     metadata = {
-        **structured,
-        "exit": structured.get("exit", structured.get("exitCode")),
-        "outputPath": structured.get("outputPath") or (paths[0] if paths else None),
-        "truncated": structured.get("truncated") is True or bool(paths),
+        **facts,
+        "exit": int(ended[1]) if ended and code is None else code,
+        "outputPath": facts.get("outputPath") or (paths[0] if paths else None),
+        "truncated": facts.get("truncated") is True or bool(paths),
     }
     if status == "error" and output:
         metadata["output"] = output
@@ -76,6 +88,7 @@ def _part(item: Any) -> dict[str, Any]:
             "raw": given if isinstance(given, str) else None,
             "status": "running" if status == "streaming" else status,
             "output": output,
+            "shown": shown,
             "error": state.get("error"),
             "metadata": metadata,
             "attachments": attached,
@@ -88,29 +101,31 @@ def _part(item: Any) -> dict[str, Any]:
     }
 
 
-def _output(content: Any) -> tuple[str, list[dict[str, Any]]]:
+def _output(content: Any) -> tuple[list[str], list[dict[str, Any]]]:
     blocks = [mapping(one) for one in items(content)]
     said = [text(one.get("text")) for one in blocks if word(one, "type") == "text"]
-    return "\n".join(said), [_file(one) for one in blocks if word(one, "type") == "file"]
+    return said, [_file(one) for one in blocks if word(one, "type") == "file"]
 
 
 def _file(value: Any) -> dict[str, Any]:
     file = mapping(value)
-    return {"url": file.get("uri") or file.get("url"), "mime": file.get("mime"), "filename": file.get("name")}
+    url = file.get("uri") or file.get("url") or mapping(file.get("source")).get("uri")
+    return {"url": url, "data": file.get("data"), "mime": file.get("mime"), "filename": file.get("name")}
 
 
 def _shell(data: dict[str, Any]) -> dict[str, Any]:
     """A command that the person ran."""
     time = mapping(data.get("time"))
     done = time.get("completed") is not None
+    output = data.get("output")
     return {
         "type": "tool",
         "tool": "shell",
-        "callID": data.get("callID"),
+        "callID": data.get("callID") or data.get("shellID"),
         "state": {
             "status": "completed" if done else "running",
             "input": {"command": data.get("command")},
-            "output": data.get("output"),
+            "output": mapping(output).get("output") if isinstance(output, dict) else output,
             "metadata": {"exit": data.get("exit")},
             "time": {"start": time.get("created"), "end": time.get("completed")},
         },
