@@ -15,6 +15,8 @@ from agent.cli.common import (
     engine_option,
     environment_of,
     json_option,
+    model_config_of,
+    model_options,
     package_options,
     progress,
     requirements_of,
@@ -39,6 +41,7 @@ class Backends(Branching):
 @click.option("--arch", "archs", metavar="ARCH", multiple=True, help="Architecture or GPU; repeatable.")
 @click.option("--component", "components", metavar="NAME", multiple=True, help="Only this one; repeatable.")
 @click.option("--quantisation", metavar="NAME", help="Of the model, e.g. nvfp4: part of the scenario.")
+@model_options
 @engine_option
 @scenario_option
 @click.option("--only", is_flag=True, help="The engine alone, without the kernel packages that it pins.")
@@ -59,6 +62,8 @@ def backends(
     archs: tuple[str, ...],
     components: tuple[str, ...],
     quantisation: str | None,
+    model_config: str | None,
+    tp: int | None,
     engine: str | None,
     scenario: tuple[str, ...],
     only: bool,
@@ -75,6 +80,7 @@ def backends(
       agent backends --arch sm90 --arch sm120 --component moe_runner --quantisation nvfp4
       agent backends -e sglang-0.5.9 --arch "RTX 5090" --json
       agent backends sglang==0.5.9 --arch sm120 --compare sglang==0.5.10 --fail-on-change
+      agent backends sglang==0.5.9 --arch sm90 --model-config config.json --tp 8
       agent backends score TRUTH.csv -e sglang-0.5.9
     """
     if fail_on_change and not others:
@@ -85,7 +91,7 @@ def backends(
     from memory.architecture import parse_architecture
 
     home = the_home()
-    facts = scenario_of(scenario)
+    facts, checkpoint = scenario_of(scenario), model_config_of(model_config)
     scheme = known_quantisation(quantisation) if quantisation is not None else None
     wanted = architectures(home, archs)
     asked = requirements_of(packages, positional)
@@ -97,6 +103,8 @@ def backends(
         archs=tuple(wanted),
         quantisation=scheme,
         scenario=facts,
+        checkpoint=checkpoint,
+        tp=tp,
     )
     if others:
         from agent.cli.compare import compared, other_side, show

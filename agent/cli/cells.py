@@ -15,6 +15,7 @@ from memory.home import Home
 from tools.engines.options import Option, discover_options, is_backend_option
 from tools.environment.model import Environment
 from tools.registry import registry
+from tools.viability.checkpoint import read_checkpoint
 from tools.viability.profile import covering
 from tools.viability.trace import ExplainInput, TraceInput, trace_key, trace_many
 
@@ -66,6 +67,10 @@ def read(home: Home, environment: Environment, question: Question) -> tuple[list
     classes = question.model_classes
     if question.model is not None:
         classes = _model_classes(home, named, question.engine, question.model)
+    if question.checkpoint is not None:
+        told = read_checkpoint(question.checkpoint, "--model-config").classes
+        of_config = _model_classes(home, named, question.engine, told[0], "--model-config")
+        classes = classes or of_config
     what = f"{len(cells)} backends" if question.backend is None else f"{chosen[0].flag} {question.backend}"
     progress(f"following {what} through the source")
     asking = TraceInput if question.backend is None else ExplainInput
@@ -79,6 +84,8 @@ def read(home: Home, environment: Environment, question: Question) -> tuple[list
             model_classes=classes,
             quantisation=question.quantisation,
             scenario=scenario_for(question.scenario, component),
+            checkpoint=question.checkpoint,
+            tp=question.tp,
         )
         for component, backend, arch in cells
     ]
@@ -110,13 +117,15 @@ def _asked(home: Home, name: str, option: str, given: dict[str, Any]) -> Any:
     return tool.run(taken, Context(home))
 
 
-def _model_classes(home: Home, named: str, engine: str, model: str) -> tuple[str, ...]:
+def _model_classes(
+    home: Home, named: str, engine: str, model: str, option: str = "--model"
+) -> tuple[str, ...]:
     """The classes that the installed engine registers for a model's name.
 
     Raises :class:`CommandError` where it registers none, with the nearest, or where the name fits several.
     """
     asked = {"environment": named, "engine": engine, "model": model}
-    found = _asked(home, "find_model", "--model", asked).model_dump(mode="json")
+    found = _asked(home, "find_model", option, asked).model_dump(mode="json")
     classes = tuple(one["architecture"] for one in found["classes"])
     if not classes:
         several = [one["architecture"] for one in found["candidates"]]

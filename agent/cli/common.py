@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -107,6 +108,41 @@ def scenario_option(function: Function) -> Function:
         multiple=True,
         help="A fact to judge under; repeatable. Without COMPONENT it reaches all.",
     )(function)
+
+
+CONFIG_LIMIT = 4 << 20
+"""Bytes of a ``config.json``; real ones have a few thousand."""
+
+
+def model_options(function: Function) -> Function:
+    ranks = click.option(
+        "--tp", type=click.IntRange(1, 1024), metavar="N", help="Ranks that tensors are divided over."
+    )
+    config = click.option(
+        "--model-config",
+        metavar="FILE",
+        help="The model's config.json: judge for its classes, quantisation and sizes.",
+    )
+    return config(ranks(function))
+
+
+def model_config_of(path: str | None) -> str | None:
+    """The text of a ``config.json``. Raises :class:`CommandError` where it cannot be read or is no object."""
+    if path is None:
+        return None
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(CONFIG_LIMIT + 1)
+        found = json.loads(data) if len(data) <= CONFIG_LIMIT else None
+    except OSError as error:
+        raise CommandError(f"--model-config {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise CommandError(
+            f"--model-config {path}: expected a model's config.json, an object of at most 4 MB"
+        )
+    return json.dumps(found, sort_keys=True)
 
 
 def scenario_of(given: Sequence[str]) -> dict[str, str]:

@@ -15,6 +15,8 @@ from agent.cli.common import (
     engine_option,
     environment_of,
     json_option,
+    model_config_of,
+    model_options,
     package_options,
     progress,
     requirements_of,
@@ -87,6 +89,7 @@ def _investigated(home: Home, name: str) -> Earlier:
     multiple=True,
     help="Say what it is with this package, or in this environment; repeatable.",
 )
+@model_options
 @engine_option
 @scenario_option
 @json_option
@@ -101,6 +104,8 @@ def explain(
     model: str | None,
     transcript: str | None,
     others: tuple[str, ...],
+    model_config: str | None,
+    tp: int | None,
     engine: str | None,
     scenario: tuple[str, ...],
     as_json: bool,
@@ -121,7 +126,7 @@ def explain(
     from memory.architecture import parse_architecture
 
     home = the_home()
-    facts = scenario_of(scenario)
+    facts, checkpoint = scenario_of(scenario), model_config_of(model_config)
     requirements = requirements_of(packages, positional)
     earlier = _investigated(home, transcript) if transcript else Earlier()
     scheme = earlier.quantisation if quantisation is None else known_quantisation(quantisation)
@@ -139,6 +144,8 @@ def explain(
         scenario={**earlier.scenario, **facts},
         model=model,
         model_classes=() if model else earlier.model_classes,
+        checkpoint=checkpoint,
+        tp=tp,
     )
     (trace,) = traces(home, found, question)
     versions: list[dict[str, Any]] = []
@@ -184,7 +191,8 @@ def _draw(trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, An
         lines.append([(squeeze(place), "bold"), (f"  {squeeze(hop.says)}", "")])
         lines += [[(f"     {safe(text)}", "dim")] for text in hop.text.splitlines()]
     if row.conditions:
-        lines += [[("", "")], [(f"depends on: {squeeze(conditions(row))}", "")]]
+        what = "needs" if row.verdict == Verdict.BLOCKED else "depends on"
+        lines += [[("", "")], [(f"{what}: {squeeze(conditions(row))}", "")]]
     # Of a refusal the trace notes its words, of everything else what it could not follow.
     label = "it says" if row.verdict == Verdict.BLOCKED else "not followed"
     for note in trace.notes:
@@ -200,6 +208,7 @@ _WHAT = {
     "variable": "the variable",
     "setting": "the option",
     "quantisation": "the quantisation",
+    "parallelism": "the number of ranks",
     "build": "a build of",
 }
 

@@ -37,6 +37,10 @@ class Question:
     scenario: dict[str, str] = field(default_factory=dict)
     model: str | None = None
     model_classes: tuple[str, ...] = ()
+    checkpoint: str | None = None
+    """The text of the model's ``config.json``."""
+    tp: int | None = None
+    """Over how many ranks tensors are divided."""
 
 
 def architectures(home: Home, given: Sequence[str]) -> list[str]:

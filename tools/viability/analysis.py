@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from memory.vocabulary import Because, Verdict
@@ -28,6 +29,7 @@ from tools.viability.profile import covering, libraries, profile, scenarios
 from tools.viability.reach import Reach
 from tools.viability.runs import Run
 from tools.viability.settle import run_options
+from tools.viability.sizes import Changed, Sizes, nominal
 from tools.viability.table import run_registered
 from tools.viability.undecided import unknown, unused_row
 
@@ -72,6 +74,7 @@ class Analysis:
         self._layers: dict[tuple[str, str | None], tuple[list[Layer], list[Layer]]] = {}
         """Layers known to read an option, and those not tried yet."""
         self._suited: dict[tuple[Any, ...], Layer | None] = {}
+        self.sizes = Sizes(self)
 
     def prepare(self) -> None:
         """Find now what every cell needs, so that forked workers share it."""
@@ -112,7 +115,7 @@ class Analysis:
         """
         option = self.option(cell.component)
         if option is not None and models:
-            layer = None if self._is_registered(option) else self._layer_for(option, cell.backend, scenario)
+            layer = None if self.is_registered(option) else self.layer_for(option, cell.backend, scenario)
             unused = self.reach.unused(layer, models) if layer is not None else None
             if layer is not None and unused is not None:
                 return unused_row(cell, unused, layer.root)
@@ -125,8 +128,10 @@ class Analysis:
                 **scenario,
                 **{kind.attribute: member for kind, member in zip(kinds, members, strict=True)},
             }
-            found = self._judge(cell, under)
-            asked = self._asked.get((field, cell.backend, cell.arch, _frozen(under)), set())
+            found = self.judge_under(cell, nominal(under))
+            asked = self._asked.get((field, cell.backend, cell.arch, _frozen(nominal(under))), set())
+            if option is not None and nominal(under) != under:
+                found = self.sizes.judge(cell, option, under, found)
             found.under |= {name: under[name] for name in sorted(asked)}
             judged.append(found)
             if not asked - set(scenario):
@@ -141,12 +146,15 @@ class Analysis:
             self._kinds[models] = {name: member for name, member in told if member is not None}
         return self._kinds.get(models, {})
 
-    def _is_registered(self, option: Option) -> bool:
+    def is_registered(self, option: Option) -> bool:
         """Whether the option's values are names in a table of their own."""
         places = [self.discovery.registered(value) for value in option.values]
         return sum(place is not None for place in places) * 2 >= len(places)
 
-    def _judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
+    def judge_under(
+        self, cell: Cell, scenario: Mapping[str, str], changed: Sequence[Changed] = ()
+    ) -> Judgement:
+        """``changed``: scenarios with one fact of the target changed, and what that fact is."""
         option = self.option(cell.component)
         if option is None:
             return unknown(cell, f"{self.engine} declares no option for {cell.component}")
@@ -156,7 +164,7 @@ class Analysis:
             return unknown(cell, f"{option.flag} does not accept {cell.backend!r}; it accepts {known}")
         others = [value.value for value in option.values]
 
-        def options(backend: str, arch: tuple[int, int]) -> Run:
+        def options(backend: str, arch: tuple[int, int], scenario: Mapping[str, str] = scenario) -> Run:
             return self._remember("options", option, backend, arch, scenario, run_options)
 
         def as_settled(backend: str, arch: tuple[int, int]) -> Mapping[str, str]:
@@ -165,13 +173,18 @@ class Analysis:
 
         checked = options(cell.backend, cell.arch)
         if checked.refused is not None:
-            judged = judge(cell, checked, options, others, list(CONTRASTS), self.tree, self.code)
+            otherwise = [
+                (because, partial(options, cell.backend, cell.arch, one)) for because, one in changed
+            ]
+            judged = judge(
+                cell, checked, options, others, list(CONTRASTS), self.tree, self.code, otherwise=otherwise
+            )
             if judged.row.verdict is Verdict.BLOCKED:
                 return judged
-        judged = self._judge_way(cell, option, options, lambda *_: scenario)
+        judged = self._judge_way(cell, option, options, lambda *_: scenario, changed)
         settled = self._settled(option, checked)
         if judged.row.verdict is Verdict.UNKNOWN and settled:
-            again = self._judge_way(cell, option, options, as_settled)
+            again = self._judge_way(cell, option, options, as_settled, changed)
             if again.row.verdict is not Verdict.UNKNOWN:
                 return again
         return judged
@@ -186,7 +199,9 @@ class Analysis:
                 found[other.field] = Settled(value)
         return found
 
-    def _judge_way(self, cell: Cell, option: Option, options: RunCell, under: Under) -> Judgement:
+    def _judge_way(
+        self, cell: Cell, option: Option, options: RunCell, under: Under, changed: Sequence[Changed]
+    ) -> Judgement:
         way = self._way(option, under, cell)
         if way is None:
             return unknown(
@@ -202,11 +217,15 @@ class Analysis:
 
         others = [value.value for value in option.values]
         run = way(cell.backend, cell.arch)
-        judged = judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated)
         chosen = under(cell.backend, cell.arch)
-        judged.under = {
-            name: chosen[name] for name in sorted(run.looked_at) if isinstance(chosen.get(name), Settled)
-        }
+        settled = {name: value for name, value in chosen.items() if isinstance(value, Settled)}
+        otherwise = []
+        for because, scenario in changed:
+            other = self._way(option, partial(_always, {**scenario, **settled}), cell)
+            if other is not None:
+                otherwise.append((because, partial(other, cell.backend, cell.arch)))
+        judged = judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated, otherwise)
+        judged.under = {name: settled[name] for name in sorted(run.looked_at) if name in settled}
         return judged
 
     def _way(self, option: Option, under: Under, cell: Cell) -> RunCell | None:
@@ -214,7 +233,7 @@ class Analysis:
 
         ``under`` tells the scenario of each backend and architecture.
         """
-        if self._is_registered(option):
+        if self.is_registered(option):
             places = {value.value: self.discovery.registered(value) for value in option.values}
 
             def registered(backend: str, arch: tuple[int, int]) -> Run:
@@ -226,12 +245,12 @@ class Analysis:
                 )
 
             return registered
-        if next(self._layers_of(option, under(cell.backend, cell.arch)), None) is None:
+        if next(self._layers_of(option, nominal(under(cell.backend, cell.arch))), None) is None:
             return None
 
         def lived(backend: str, arch: tuple[int, int]) -> Run:
             scenario = under(backend, arch)
-            layer = self._layer_for(option, backend, scenario)
+            layer = self.layer_for(option, backend, scenario)
             assert layer is not None
             return self._run(layer, option, backend, arch, scenario)
 
@@ -256,12 +275,13 @@ class Analysis:
                 found.append(layer)
                 yield layer
 
-    def _layer_for(self, option: Option, backend: str, scenario: Mapping[str, str]) -> Layer | None:
+    def layer_for(self, option: Option, backend: str, scenario: Mapping[str, str]) -> Layer | None:
         """The first layer that a backend works for on some architecture; else the first of all.
 
         A backend may be made for another kind of layer than most models have: that it is refused there says
         nothing about it.
         """
+        scenario = nominal(scenario)  # a layer is found for no certain model
         key = (option.field, backend, tuple(sorted(scenario.items())))
         if key not in self._suited:
             works = (
@@ -295,13 +315,15 @@ class Analysis:
     ) -> Run:
         quantisation = None if scenario["quantization"] == "none" else scenario["quantization"]
         checkpoint = scenarios().get(scenario["quantisation"], {}).get("checkpoint", {})
+        checkpoint = self.sizes.quantisation(scenario) or checkpoint
+        built = self.sizes.built(layer, scenario)
         return self._remember(
             layer.name,
             option,
             backend,
             arch,
             scenario,
-            lambda discovery, facts: run_layer(discovery, facts, layer, quantisation, checkpoint),
+            lambda discovery, facts: run_layer(discovery, facts, layer, quantisation, checkpoint, built),
         )
 
     def _remember(
@@ -330,6 +352,12 @@ class Analysis:
             )
         return self._runs[key]
 
+    def facts_of_model(self, scenario: Mapping[str, str]) -> Facts:
+        """The facts under which a model's own constructor runs: no option is under test."""
+        facts = Facts(self.world, self.profile, self.discovery.option_table, CONTRASTS[0], None, None)
+        self.sizes.tell(facts, scenario)
+        return facts
+
     def _facts(
         self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
     ) -> Facts:
@@ -342,6 +370,7 @@ class Analysis:
             }
         )
         facts.operators = self.discovery.operators
+        self.sizes.tell(facts, scenario)
         name = scenario.get("quantization")
         facts.overrides["quantization"] = Tainted(None if name == "none" else name, of(Kind.QUANTISATION))
         for key, value in scenario.items():
@@ -351,6 +380,10 @@ class Analysis:
                 kind = Kind.SOFT if isinstance(value, Settled) else Kind.PARALLELISM
                 facts.overrides[key] = Tainted(value, of(kind))
         return facts
+
+
+def _always(scenario: Mapping[str, str], *_: Any) -> Mapping[str, str]:
+    return scenario
 
 
 def _refuses(run: Run) -> bool:

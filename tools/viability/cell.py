@@ -42,6 +42,8 @@ class Judgement:
     under: dict[str, str] = field(default_factory=dict)
     """What it was judged under beyond the scenario: the kind of model, where the way depends on it, and what
     start-up puts into options that nobody set."""
+    place: str | None = None
+    """The layer of the model that it is about, by its name there, where a model's config was given."""
     run: Run | None = None
     """The run that it was judged by, and how to run the same for others."""
     again: RunCell | None = None

@@ -30,10 +30,17 @@ def _fails(run: Run, site: Site) -> bool:
     return any(gate.site == site and not gate.passed for gate in run.machine.gates)
 
 
-def story(refusal: RaiseRecord, tree: SourceTree) -> tuple[tuple[Evidence, ...], list[tuple[Site, str]]]:
-    """Evidence, the deciding line first, and the hops from the layer to the refusal."""
+def story(
+    refusal: RaiseRecord, tree: SourceTree, *, tested: bool = True
+) -> tuple[tuple[Evidence, ...], list[tuple[Site, str]]]:
+    """Evidence, the deciding line first, and the hops from the layer to the refusal.
+
+    ``tested``: a list that the guard tests against decides, where there is one; else the guard itself.
+    """
     sites = refusal.guard.sites
     deciding = [s for s in sites if s.role == "decides"] or [s for s in sites if s.role == "declared"]
+    if not tested:
+        deciding = []
     guard = [s for s in sites if s.role == "guard"][-1:]
     ordered = [*deciding[-1:], *guard, refusal.site]
     evidence: list[Evidence] = []

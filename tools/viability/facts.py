@@ -13,6 +13,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from tools.viability.checkpoint import OBJECTS, Checkpoint
 from tools.viability.configs import ConfigField, Configs
 from tools.viability.installed import STANDARD
 from tools.viability.interpreter.calls import call_function
@@ -35,6 +36,7 @@ from tools.viability.interpreter.values import (
     Native,
     Open,
     Raised,
+    Site,
     Taint,
     Tainted,
     Tensor,
@@ -51,6 +53,10 @@ from tools.viability.profile import Profile, libraries
 from tools.viability.tensors import tensor_attribute
 
 MODULE_METHODS = frozenset(libraries()["torch"]["module_methods"])
+
+
+DIVIDED = re.compile(r"(^|_)(tp|tensor(_model)?_parallel)_(world_)?size$")
+"""Names for the number of ranks that a tensor is divided over."""
 
 
 DRIVER = re.compile(r"nvml[A-Z]")
@@ -87,11 +93,17 @@ class Facts:
     arch: tuple[int, int]
     field: str | None
     value: str | None
+    checkpoint: Checkpoint | None = None
+    """The model's own config, where it was given."""
+    tensor_parallel: int | None = None
+    """Over how many ranks tensors are divided, where that was given."""
     overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Option fields that the scenario sets, already tainted."""
     hooks: dict[str, Callable[[Machine, Function, list[Any], dict[str, Any]], Any]] = dataclasses.field(
         default_factory=dict
     )
+    watch: Callable[[Machine, Function, list[Any], dict[str, Any], Site | None], Any] | None = None
+    """Asked before every call of a function of the sources; answers for it unless ``NotImplemented``."""
     operators: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     """Operators of torch that are functions of the engine: name → module and function."""
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -294,6 +306,8 @@ class Facts:
     def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
         """An option read through something that could not be followed. Only names that are words of the
         options object and of nothing else count (they hold an underscore)."""
+        if self.checkpoint is not None and name in OBJECTS:
+            return self.checkpoint.opened(text=OBJECTS[name])
         if name in self._means and frame is not None:
             return self._kind(m, *self._means[name])
         if name == self.field and frame is not None:
@@ -305,6 +319,8 @@ class Facts:
             return self._config_field(m, held[0], name, held[1])
         if "_" in name and name in self.options.fields and frame is not None and node is not None:
             return self.option(m, name)
+        if self.tensor_parallel is not None and DIVIDED.search(name):
+            return Tainted(self.tensor_parallel, of(Kind.PARALLELISM))
         place = alone(name)
         return NotImplemented if place is None else place
 
@@ -340,6 +356,8 @@ class Facts:
         fields = self.options.configs.fields[name]
 
         def supply(attribute: str) -> Any:
+            if self.checkpoint is not None and attribute in OBJECTS:
+                return self.checkpoint.opened(text=OBJECTS[attribute])
             declared = fields.get(attribute)
             return NotImplemented if declared is None else self._config_field(m, name, attribute, declared)
 
@@ -415,8 +433,15 @@ class Facts:
                     except KeyError:
                         continue
 
-    def intercept(self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def intercept(
+        self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+    ) -> Any:
         """Answers for functions whose result only a running process has."""
+        if self.watch is not None:
+            site = m.site(frame, node, "call") if frame is not None and node is not None else None
+            seen = self.watch(m, f, args, kwargs, site)
+            if seen is not NotImplemented:
+                return seen
         hook = self.hooks.get(f.name)
         if hook is not None:
             return hook(m, f, args, kwargs)
@@ -424,6 +449,8 @@ class Facts:
             return self.told[f.name]
         if DRIVER.match(f.name):
             return NOT_NONE
+        if self.tensor_parallel is not None and DIVIDED.search(f.name):
+            return Tainted(self.tensor_parallel, of(Kind.PARALLELISM))
         if f.name.endswith("world_size"):
             return 1
         if f.name.endswith("_rank") and not f.name.startswith("set"):

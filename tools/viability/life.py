@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tools.viability.discover import Discovery
@@ -20,19 +21,27 @@ from tools.viability.interpreter.values import (
     Kind,
     Open,
     Tainted,
+    Tensor,
     bare,
     of,
     strip,
 )
 from tools.viability.layers import Layer
 from tools.viability.nominal import annotated_types, arguments, arguments_of
+from tools.viability.profile import libraries
 from tools.viability.runs import Run, attempt
+from tools.viability.survey import Built
 
 
 def run_layer(
-    discovery: Discovery, facts: Facts, layer: Layer, quantisation: str | None, checkpoint: Any
+    discovery: Discovery,
+    facts: Facts,
+    layer: Layer,
+    quantisation: str | None,
+    checkpoint: Any,
+    built: Built | None = None,
 ) -> Run:
-    """Build a layer of the family, load its weights, call it."""
+    """Build a layer of the family, load its weights, call it; ``built``: as a certain model does."""
     m = Machine(discovery.world, facts)
     result = Run(m, layer)
     hook = discovery.profile.checkpoint_config
@@ -48,7 +57,7 @@ def run_layer(
         if result.refused is None:
             # A fresh one: the check may have changed the first for a model that is not known here.
             config = _configuration(m, discovery, quantisation, checkpoint, result)
-            _live(m, discovery, facts, layer, config, result)
+            _live(m, discovery, facts, layer, config, result, built)
     except BudgetError as error:
         result.problem = str(error)
     except RecursionError:
@@ -106,8 +115,16 @@ def _check_capability(m: Machine, discovery: Discovery, quantisation: str | None
         attempt(m, result, "capability", node, [config, *[Open("load config") for _ in range(count - 1)]], {})
 
 
-def _live(m: Machine, discovery: Discovery, facts: Facts, layer: Layer, config: Any, result: Run) -> None:
-    made = _make(m, discovery, layer, config, result)
+def _live(
+    m: Machine,
+    discovery: Discovery,
+    facts: Facts,
+    layer: Layer,
+    config: Any,
+    result: Run,
+    built: Built | None,
+) -> None:
+    made = _make(m, discovery, layer, config, result, built)
     instance = bare(made)
     if result.refused is not None or not isinstance(instance, Instance):
         return
@@ -119,20 +136,26 @@ def _live(m: Machine, discovery: Discovery, facts: Facts, layer: Layer, config: 
     _pass_forward(m, discovery, instance.cls, instance, config, result)
 
 
-def _make(m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run) -> Any:
+def _make(
+    m: Machine, discovery: Discovery, layer: Layer, config: Any, result: Run, built: Built | None
+) -> Any:
     """The layer as a model builds it: by a function that makes it with what it needs, or by its class."""
     keywords = discovery.keywords(layer)
+    real = built.arguments if built is not None else {}
     for module_name, name in layer.makers[:1]:
         module = discovery.world.module(module_name)
         maker = bare(global_name(m, module, name)) if module is not None else None
         if isinstance(maker, Function):
             result.chosen = f"{module_name}.{name}"
-            return attempt(m, result, "construct", maker, [], arguments_of(maker.node.args, config, keywords))
+            given = {**arguments_of(maker.node.args, config, keywords), **real}
+            return attempt(m, result, "construct", maker, [], given)
+    if built is not None:
+        layer = replace(layer, classes=(built.made,), selectors=())
     cls = _choose(m, discovery, layer, config, result)
     if cls is None or result.refused is not None:
         return None
     result.chosen = f"{cls.module.name}.{cls.name}"
-    given = arguments(m, cls, "__init__", config, keywords)
+    given = {**arguments(m, cls, "__init__", config, keywords), **real}
     if layer.kind:
         given[layer.kind] = Tainted(True, of(Kind.MODEL))
     return attempt(m, result, "construct", cls, [], given)
@@ -154,13 +177,27 @@ def _pass_forward(
     forward, _ = class_attribute(m, cls, "forward")
     if result.refused is not None or forward is NOT_BOUND:
         return
-    given = arguments(m, cls, "forward", config)
+    given = _as_wide(arguments(m, cls, "forward", config), instance)
     for name, kind in annotated_types(forward).items():
         maker = discovery.maker_of(kind) if name in given else None
         if maker is not None:
             given[name] = _made_before(m, discovery, maker, config, result)
     if result.refused is None:
         attempt(m, result, "forward", Bound(forward, instance), [], given)
+
+
+def _as_wide(given: dict[str, Any], instance: Instance) -> dict[str, Any]:
+    """Nominal tensors as wide as the layer takes them, where a model's config tells how wide that is."""
+    widths = (instance.attrs.get(name) for name in libraries()["checkpoint"]["widths"])
+    width = next((one for one in widths if Kind.CONFIG in strip(one)[1].kinds), None)
+    if width is None:
+        return given
+    return {
+        name: replace(value, shape=(*value.shape[:-1], width))
+        if isinstance(value, Tensor) and isinstance(value.shape, tuple)
+        else value
+        for name, value in given.items()
+    }
 
 
 def _made_before(m: Machine, discovery: Discovery, maker: Layer, config: Any, result: Run) -> Any:

@@ -8,12 +8,15 @@ that refuses everybody says nothing about the backend: there the analyser does n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from memory.vocabulary import Because, HypothesisState, Row, Verdict
 from tools.source.tree import SourceTree
 from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
 from tools.viability.evidence import first_gate, story
 from tools.viability.interpreter.records import RaiseRecord
 from tools.viability.interpreter.values import Kind
+from tools.viability.needed import needed
 from tools.viability.runs import Run
 from tools.viability.undecided import unknown
 
@@ -26,7 +29,9 @@ def refused_row(
     others: list[str],
     archs: list[tuple[int, int]],
     tree: SourceTree,
+    otherwise: Otherwise = (),
 ) -> Judgement:
+    """``otherwise``: the same run with one fact of the target changed, and what that fact is."""
     text = f"{refusal.exception}: {refusal.message}" if refusal.message else refusal.exception
     if not refusal.proven:
         return unknown(
@@ -44,7 +49,8 @@ def refused_row(
             tree,
             again,
         )
-    because = _cause(cell, run, refusal, again, others, archs)
+    sized = _size(run, refusal, otherwise)
+    because = sized or _cause(cell, run, refusal, again, others, archs)
     if because is None:
         return unknown(
             cell,
@@ -62,23 +68,41 @@ def refused_row(
             return unknown(cell, why, run, tree, again)
         because = Because.VENDOR
     else:
-        verdict = Verdict.NOT_APPLICABLE if because in (Because.MODEL, Because.VENDOR) else Verdict.BLOCKED
+        elsewhere = because in (Because.MODEL, Because.VENDOR) and sized is None
+        verdict = Verdict.NOT_APPLICABLE if elsewhere else Verdict.BLOCKED
     settled = cell.backend in AUTOMATIC or (run.passages and run.passages[-1].stage == "start")
-    if settled and because is not Because.ARCHITECTURE:
+    if settled and sized is None and because is not Because.ARCHITECTURE:
         # What the engine does to options before this point (aliases, defaults) was not followed.
         return unknown(cell, f"start-up does not know the value as it stands ({text})", run, tree, again)
-    evidence, hops = story(refusal, tree)
+    needs = needed(refusal, tree) if sized is not None else ()
+    # What a number is computed with is no list that it is tested against.
+    evidence, hops = story(refusal, tree, tested=sized is None or any("in" in one.op for one in needs))
     row = Row(
         component=cell.component,
         backend=cell.backend,
         arch=cell.arch_name,
         verdict=verdict,
         because=because,
+        conditions=needs,
         first_gate=first_gate(cell, run, again),
         state=HypothesisState.PREDICTED,
         evidence=evidence,
     )
     return Judgement(row, hops, [text])
+
+
+Otherwise = Sequence[tuple[Because, Callable[[], Run]]]
+
+
+def _size(run: Run, refusal: RaiseRecord, otherwise: Otherwise) -> Because | None:
+    """The fact of the target whose change opens a gate that looks at a model's sizes, if one does."""
+    kinds = refusal.guard.kinds
+    if not {Kind.CONFIG, Kind.PARALLELISM, Kind.QUANTISATION} & kinds:
+        return None
+    because = next((because for because, changed in otherwise if opens(changed(), run, refusal)), None)
+    if because is Because.MODEL and Kind.CONFIG not in kinds:
+        return Because.QUANTISATION  # what the config says of that, not of the model
+    return because
 
 
 _STRONGER = frozenset({Kind.ARCH, Kind.DEPENDENCY, Kind.QUANTISATION})

@@ -13,6 +13,7 @@ from tools.viability.interpreter.values import (
     Kind,
     Native,
     Open,
+    Taint,
     Tainted,
     Tensor,
     Unknown,
@@ -32,15 +33,23 @@ def first_dtype(args: list[Any]) -> Tensor:
 
 
 def make_tensor(args: list[Any], kwargs: dict[str, Any]) -> Tensor:
-    sizes: Any = [deep(arg)[0] for arg in args]
-    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = list(sizes[0])
+    sizes: Any = args
+    if len(args) == 1 and isinstance(bare(args[0]), (tuple, list)):
+        sizes = bare(args[0])
     if "size" in kwargs:
-        sizes = deep(kwargs["size"])[0]
+        sizes = bare(kwargs["size"])
     shape: Any = UNKNOWN
-    if isinstance(sizes, (list, tuple)) and sizes and all(isinstance(s, (int, Unknown)) for s in sizes):
-        shape = tuple(Tainted(s, of(Kind.SOFT)) if isinstance(s, int) else s for s in sizes)
+    if isinstance(sizes, (list, tuple)) and sizes:
+        known = [deep(size) for size in sizes]
+        if all(isinstance(size, (int, Unknown)) for size, _ in known):
+            shape = tuple(_dimension(size, why) if isinstance(size, int) else size for size, why in known)
     return Tensor(shape, bare(kwargs.get("dtype", UNKNOWN)))
+
+
+def _dimension(size: int, why: Taint) -> Any:
+    """A size that a model's own config gives stays one; all others are nominal."""
+    real = Kind.CONFIG in why.kinds and not why.kinds & {Kind.SOFT, Kind.UNKNOWN}
+    return Tainted(size, why if real else of(Kind.SOFT))
 
 
 def tensor_attribute(v: Tensor, name: str) -> Any:

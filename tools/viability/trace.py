@@ -20,6 +20,7 @@ from tools.viability.analysis import Analysis
 from tools.viability.batch import follow
 from tools.viability.cache import TraceCache
 from tools.viability.cell import Cell, Judgement
+from tools.viability.checkpoint import read_checkpoint
 from tools.viability.profile import engines
 from tools.viability.unblock import Opening, openings
 from tools.viability.undecided import unknown
@@ -38,6 +39,10 @@ class TraceInput(Contract):
     """The target's scheme, e.g. ``nvfp4``; components that have a scheme of their own ignore it."""
     scenario: dict[str, str] = Field(default_factory=dict)
     """Options of the engine set otherwise than by default, by field name."""
+    checkpoint: str | None = None
+    """The text of the model's ``config.json``: cells are judged for the sizes of its own layers."""
+    tp: int | None = Field(default=None, ge=1, le=1024)
+    """Over how many ranks tensors are divided (tensor parallelism)."""
 
 
 class ExplainInput(TraceInput):
@@ -187,23 +192,33 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
     """The trace of one cell, come what may."""
     try:
         arch = parse_architecture(cell.arch)
-        scenario = analysis.scenario(cell.component, cell.quantisation, cell.scenario)
+        scenario, models = _scenario(analysis, cell)
         question = Cell(cell.component, cell.backend, (arch.major, arch.minor))
-        judged = analysis.judge(question, scenario, cell.model_classes)
+        judged = analysis.judge(question, scenario, models)
         hops = _hops(analysis, judged)
         opening: tuple[Opening, ...] = ()
         if isinstance(cell, ExplainInput):
-            opening = openings(analysis, question, {**scenario, **judged.under}, cell.model_classes, judged)
+            opening = openings(analysis, question, {**scenario, **judged.under}, models, judged)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in us must not take the batch down
         return _failed(cell, f"{type(error).__name__}: {error}")
     trace = Trace(
         row=judged.row,
         hops=hops,
-        scenario={**scenario, **judged.under},
+        scenario={**scenario, **judged.under, **({"layer": judged.place} if judged.place else {})},
         notes=tuple(judged.notes),
         openings=opening,
     )
     return _Done(trace.model_dump_json(), True)
+
+
+def _scenario(analysis: Analysis, cell: TraceInput) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What a cell is judged under, and the model's classes: as asked, else as the model's config says."""
+    checkpoint = read_checkpoint(cell.checkpoint, "checkpoint") if cell.checkpoint is not None else None
+    scheme, models = cell.quantisation, cell.model_classes
+    if checkpoint is not None:
+        scheme, models = scheme or checkpoint.scheme(), models or checkpoint.classes
+    scenario = analysis.scenario(cell.component, scheme, cell.scenario)
+    return {**scenario, **analysis.sizes.scenario(checkpoint, cell.tp)}, models
 
 
 def _failed(cell: TraceInput, why: str) -> _Done:

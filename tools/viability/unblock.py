@@ -20,12 +20,15 @@ from tools.viability.interpreter.values import Kind
 from tools.viability.profile import scenarios
 from tools.viability.refused import opens
 from tools.viability.runs import Run
+from tools.viability.sizes import RANKS
 
 if TYPE_CHECKING:
     from tools.viability.analysis import Analysis
 
 TRIES = 24
 """How many variables and settings are tried, each for itself, of those that the way asked for."""
+
+RANKS_TRIED = ("1", "2", "4", "8", "16")
 
 SWITCHES = ("1", "0")
 """What a variable is tried with."""
@@ -34,7 +37,7 @@ SWITCHES = ("1", "0")
 class Opening(Contract):
     """One change of one fact under which the gate that decides lets the backend through."""
 
-    kind: Literal["architecture", "option", "variable", "setting", "quantisation", "build"]
+    kind: Literal["architecture", "option", "variable", "setting", "quantisation", "parallelism", "build"]
     name: str
     """What is changed: a flag, a variable, a library."""
     value: str
@@ -99,7 +102,7 @@ def _by_scenario(
 
 def _changes(
     analysis: Analysis, cell: Cell, scenario: Mapping[str, str], run: Run, refusal: RaiseRecord
-) -> Iterator[tuple[Literal["variable", "setting", "quantisation"], str, dict[str, str]]]:
+) -> Iterator[tuple[Literal["variable", "setting", "quantisation", "parallelism"], str, dict[str, str]]]:
     guards = refusal.guard.kinds.union(*(one.taint.kinds for one in refusal.conditions))
     if Kind.VARIABLE in guards:
         for name in sorted(run.machine.facts.variables)[:TRIES]:
@@ -110,6 +113,10 @@ def _changes(
         for other in declared.values[:TRIES] if declared is not None else ():
             if scenario.get(field) != other.value:
                 yield "setting", field, {**scenario, field: other.value}
+    if RANKS in scenario and {Kind.PARALLELISM, Kind.CONFIG} & refusal.guard.kinds:
+        for count in RANKS_TRIED:
+            if scenario[RANKS] != count:
+                yield "parallelism", RANKS, {**scenario, RANKS: count}
     if Kind.QUANTISATION in refusal.guard.kinds:
         given = {key: value for key, value in scenario.items() if key not in ("quantisation", "quantization")}
         for scheme in scenarios():

@@ -166,7 +166,7 @@ def call_function(
     m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
 ) -> Any:
     m.step()
-    hooked = m.facts.intercept(m, f, args, kwargs)
+    hooked = m.facts.intercept(m, f, args, kwargs, frame, node)
     if hooked is not NotImplemented:
         return hooked
     if f.module.name not in m.effects:

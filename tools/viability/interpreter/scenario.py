@@ -73,5 +73,7 @@ class Scenario(Protocol):
     def register_all(self, m: Machine, module: Module) -> None:
         """Run what registers itself in the tables of ``module``."""
 
-    def intercept(self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def intercept(
+        self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+    ) -> Any:
         """The result of a call that only a running process has."""

@@ -26,6 +26,8 @@ class Kind(StrEnum):
     OPTION = "option"
     QUANTISATION = "quantisation"
     MODEL = "model"
+    CONFIG = "config"
+    """A number or a word of the model's own ``config.json``."""
     VENDOR = "vendor"
     PARALLELISM = "parallelism"
     DEPENDENCY = "dependency"

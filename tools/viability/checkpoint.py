@@ -1,0 +1,117 @@
+"""A model's ``config.json``: what it says of the model's classes, quantisation and sizes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from memory.canonical import text_sha256
+from tools.errors import ToolError
+from tools.viability.interpreter.values import Kind, Open, Taint, Tainted, of
+from tools.viability.profile import libraries, scenarios
+
+NAMES = libraries()["checkpoint"]
+CONFIG = of(Kind.CONFIG)
+OBJECTS: dict[str, bool] = NAMES["objects"]
+"""Names under which a running engine keeps the config, and whether it is that of the text alone."""
+
+
+PLAIN = "bf16"
+"""The scheme of a model that says nothing of any."""
+
+SCHEME: list[str] = NAMES["scheme"]
+"""Words by which a quantisation is told, the one that must be there first."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One ``config.json``. Make it with :func:`read_checkpoint`."""
+
+    text: str
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.text)
+        return loaded
+
+    @property
+    def digest(self) -> str:
+        """What it is called in a scenario: the same content, the same name."""
+        return text_sha256(self.text)[:12]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes that may serve it, as the file names them."""
+        named = self.data.get(NAMES["classes"])
+        return tuple(str(one) for one in named) if isinstance(named, list) else ()
+
+    @property
+    def quantisation(self) -> dict[str, Any] | None:
+        """What it says of its quantisation; of a model of several parts, the first that says something."""
+        parts = (self.data, *(self.data.get(name) for name in NAMES["parts"]))
+        told = (part.get(name) for part in parts if isinstance(part, dict) for name in NAMES["quantisation"])
+        return next((one for one in told if isinstance(one, dict)), None)
+
+    def scheme(self) -> str:
+        """Its quantisation as a scheme of ours, else the method by the file's own word.
+
+        The words that both sides say must agree: the method, and the algorithm or size where both tell it.
+        """
+        told = self.quantisation
+        if told is None:
+            return PLAIN
+        for name, entry in scenarios().items():
+            known = entry.get("checkpoint", {})
+            both = [key for key in SCHEME if key in known and key in told]
+            if both[:1] == SCHEME[:1] and all(_same(known[key], told[key]) for key in both):
+                return name
+        return str(told.get(SCHEME[0], PLAIN))
+
+    def opened(self, *, text: bool = False) -> Open:
+        """The engine's object for it, or for its part on ``text``: its fields depend on the model, others are
+        not known."""
+        part = next((self.data[name] for name in NAMES["parts"] if name in self.data), self.data)
+        return _opened(part if text and isinstance(part, dict) else self.data)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return str(one).lower() == str(other).lower()
+
+
+def read_checkpoint(text: str, name: str) -> Checkpoint:
+    """A ``config.json`` by its text; ``name`` is said where it is none. Raises :class:`ToolError`."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{name} is no JSON ({error}); expected a model's config.json") from None
+    checkpoint = Checkpoint(json.dumps(data, sort_keys=True))
+    if not isinstance(data, dict) or not checkpoint.classes:
+        raise ToolError(f"{name} has no list {NAMES['classes']!r}; expected a model's config.json")
+    return checkpoint
+
+
+def _opened(data: Mapping[str, Any]) -> Open:
+    attrs = {name: _value(value) for name, value in data.items()}
+    return Open("config", attrs, cls=None, supply=_reader(data, attrs))
+
+
+def _reader(data: Mapping[str, Any], attrs: dict[str, Any]) -> Callable[[str], Any]:
+    """A part that models of one part leave out is the whole."""
+
+    def supply(name: str) -> Any:
+        if name in NAMES["parts"] and not any(part in data for part in NAMES["parts"]):
+            return _opened(data)
+        return NotImplemented
+
+    return supply
+
+
+def _value(value: Any, why: Taint = CONFIG) -> Any:
+    if isinstance(value, dict):
+        return _opened(value)
+    if isinstance(value, list):
+        return Tainted([_value(item, why) for item in value], why)
+    return Tainted(value, why)

@@ -1,0 +1,158 @@
+"""A certain model on a certain number of ranks: the same cells, with the sizes that its layers have there.
+
+In a scenario, ``config`` names the model's ``config.json`` and ``tp`` the number of ranks; ``place`` is the
+construction of a layer, by its number, that a run looks at. Without them every size is nominal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memory.vocabulary import Because, Verdict
+from tools.engines.adapter import engine as engine_called
+from tools.engines.models import registered
+from tools.engines.modules import Modules
+from tools.engines.options import Option
+from tools.viability.cell import Cell, Judgement
+from tools.viability.checkpoint import Checkpoint
+from tools.viability.evidence import evidence_at
+from tools.viability.facts import DIVIDED, Facts
+from tools.viability.interpreter.values import Kind, Tainted, bare, of
+from tools.viability.layers import Layer
+from tools.viability.survey import Built, survey
+
+if TYPE_CHECKING:
+    from tools.viability.analysis import Analysis
+
+CONFIG, RANKS, PLACE = "config", "tp", "place"
+MOST = 8
+"""Different constructions of one layer that a cell is judged for."""
+
+Changed = tuple[Because, Mapping[str, str]]
+"""A scenario in which one fact of the target is another, and which fact that is."""
+
+
+def nominal(scenario: Mapping[str, str]) -> dict[str, str]:
+    """The scenario for no certain model."""
+    return {name: value for name, value in scenario.items() if name not in (CONFIG, RANKS, PLACE)}
+
+
+class Sizes:
+    """What certain models make of the layers of one engine."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self._known: dict[str, Checkpoint] = {}
+        self._found: dict[tuple[Any, ...], list[Built]] = {}
+
+    def scenario(self, checkpoint: Checkpoint | None, ranks: int | None) -> dict[str, str]:
+        """What a model's config and the number of ranks add to a scenario."""
+        added = {RANKS: str(ranks)} if ranks is not None else {}
+        if checkpoint is not None:
+            self._known[checkpoint.digest] = checkpoint
+            added[CONFIG] = checkpoint.digest
+        return added
+
+    def quantisation(self, scenario: Mapping[str, str]) -> dict[str, Any] | None:
+        """What the model's config says of its quantisation, where that is the scenario's."""
+        checkpoint = self._known.get(scenario.get(CONFIG, ""))
+        same = checkpoint is not None and checkpoint.scheme() == scenario["quantisation"]
+        return _tainted(checkpoint.quantisation) if checkpoint is not None and same else None
+
+    def tell(self, facts: Facts, scenario: Mapping[str, str]) -> None:
+        """Let a run know the model and the number of ranks."""
+        facts.checkpoint = self._known.get(scenario.get(CONFIG, ""))
+        if RANKS in scenario:
+            facts.tensor_parallel = int(scenario[RANKS])
+            ranks = Tainted(facts.tensor_parallel, of(Kind.PARALLELISM))
+            facts.overrides |= {name: ranks for name in facts.options.fields if DIVIDED.search(name)}
+
+    def built(self, layer: Layer, scenario: Mapping[str, str]) -> Built | None:
+        """The construction that a scenario speaks of."""
+        if PLACE not in scenario:
+            return None
+        found = self._places(layer, scenario)
+        number = int(scenario[PLACE])
+        return found[number] if number < len(found) else None
+
+    def judge(self, cell: Cell, option: Option, scenario: Mapping[str, str], without: Judgement) -> Judgement:
+        """The cell for the model's own layers; ``without``: for layers of no certain model.
+
+        A place where one of them is refused decides; else the first that reads the option.
+        """
+        analysis = self._analysis
+        if without.row.verdict in (Verdict.BLOCKED, Verdict.NOT_APPLICABLE):
+            return without
+        judged: list[Judgement] = []
+        layer = None if analysis.is_registered(option) else analysis.layer_for(option, cell.backend, scenario)
+        if layer is not None and CONFIG in scenario:
+            for number, built in self._different(layer, scenario):
+                one = self._judge(cell, {**scenario, PLACE: str(number)})
+                # One that is refused may be so before it looks at the option: nobody gets past that place.
+                if one.run is not None and (one.run.observed or one.row.verdict is Verdict.BLOCKED):
+                    judged.append(_placed(analysis, one, built))
+        elif RANKS in scenario:
+            judged.append(self._judge(cell, scenario))
+        if not judged and CONFIG not in scenario:
+            return without
+        if not judged:
+            without.notes.append(
+                "where the model builds such a layer was not seen: judged with nominal sizes"
+            )
+            return without
+        return next((one for one in judged if one.row.verdict is Verdict.BLOCKED), judged[0])
+
+    def _judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
+        changed: list[Changed] = []
+        if int(scenario.get(RANKS, "1")) > 1:
+            changed.append((Because.PARALLELISM, {**scenario, RANKS: "1"}))
+        if CONFIG in scenario:
+            changed.append((Because.MODEL, nominal(scenario)))
+        return self._analysis.judge_under(cell, scenario, changed)
+
+    def _different(self, layer: Layer, scenario: Mapping[str, str]) -> list[tuple[int, Built]]:
+        """Constructions that differ in their sizes, each by its number, as many as are looked at."""
+        seen: dict[Any, tuple[int, Built]] = {}
+        for number, built in enumerate(self._places(layer, scenario)):
+            seen.setdefault(built.key, (number, built))
+        return list(seen.values())[:MOST]
+
+    def _places(self, layer: Layer, scenario: Mapping[str, str]) -> list[Built]:
+        key = (layer.name, *sorted((name, value) for name, value in scenario.items() if name != PLACE))
+        if key not in self._found:
+            self._found[key] = self._survey(layer, scenario)
+        return self._found[key]
+
+    def _survey(self, layer: Layer, scenario: Mapping[str, str]) -> list[Built]:
+        analysis, checkpoint = self._analysis, self._known[scenario[CONFIG]]
+        engine = engine_called(analysis.engine)
+        for item in registered(analysis.tree, engine, Modules(analysis.tree)):
+            if item.architecture in checkpoint.classes and item.class_file is not None:
+                model = (analysis.world.dotted(item.class_file), item.class_name)
+                return survey(analysis.discovery, analysis.facts_of_model(scenario), layer, checkpoint, model)
+        return []
+
+
+def _tainted(told: Any) -> Any:
+    """What a config says of its quantisation: every word of it may be what a gate looks at."""
+    if isinstance(told, dict):
+        return {name: _tainted(value) for name, value in told.items()}
+    if isinstance(told, list):
+        return [_tainted(value) for value in told]
+    return Tainted(told, of(Kind.QUANTISATION)) if told is not None else None
+
+
+def _placed(analysis: Analysis, judged: Judgement, built: Built) -> Judgement:
+    """The judgement with the line of the model that it is about, and the sizes given there."""
+    sizes = [f"{name}={bare(value)}" for name, value in built.arguments.items() if _is_size(value)]
+    judged.hops.insert(0, (built.place, f"the model builds the layer: {', '.join(sizes)}"))
+    line = evidence_at(analysis.tree, built.place, "model")
+    judged.row = judged.row.model_copy(update={"evidence": (*judged.row.evidence, line)})
+    name = built.arguments.get("prefix")
+    judged.place = str(bare(name)) if name is not None else None
+    return judged
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(bare(value), (int, str)) and not isinstance(bare(value), bool)

@@ -1,0 +1,154 @@
+"""Where and with which sizes a model builds layers: its class's constructor, run on its config.
+
+The layers themselves are not built: what their constructors are given is written down. Only plain numbers and
+words count, whose way from ``config.json`` or from the model's source is known.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tools.viability.checkpoint import CONFIG, Checkpoint
+from tools.viability.discover import Discovery
+from tools.viability.facts import Facts
+from tools.viability.interpreter.classes import class_attribute
+from tools.viability.interpreter.dispatch import call
+from tools.viability.interpreter.machine import BudgetError, Machine
+from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.records import Frame
+from tools.viability.interpreter.values import (
+    NOT_NONE,
+    UNKNOWN,
+    ClassValue,
+    Function,
+    Instance,
+    Kind,
+    Open,
+    Raised,
+    Site,
+    bare,
+    strip,
+    taint,
+)
+from tools.viability.layers import Layer
+
+STEPS = 400_000
+"""What constructing one model may take; what was seen until then counts."""
+
+FIRST = 8
+"""Layers of a model that are built before its last: more kinds in a row no model has."""
+
+MOST = 400
+"""Constructions that are written down."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """One construction of a layer by the model."""
+
+    place: Site
+    """Where the model's source asks for it."""
+    made: tuple[str, str]
+    """``(module, class or function)`` that was called."""
+    arguments: Mapping[str, Any]
+    """Parameter → number or word, with what it depends on."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others: the place, the class and the values."""
+        told = {name: value for name, value in self.arguments.items() if not name.endswith(("prefix", "_id"))}
+        values = tuple(sorted((name, repr(bare(value))) for name, value in told.items()))
+        return (self.place.file, self.place.line, self.made, values)
+
+
+def survey(
+    discovery: Discovery, facts: Facts, layer: Layer, checkpoint: Checkpoint, model: tuple[str, str]
+) -> list[Built]:
+    """Constructions of the layer's family, in order, while ``model`` (``(module, class)``) is built."""
+    m = Machine(discovery.world, facts, limit=STEPS)
+    found: list[Built] = []
+    classes, makers = set(layer.classes), set(layer.makers)
+
+    def note(f: Function, args: list[Any], kwargs: dict[str, Any], site: Site | None) -> Any:
+        receiver = bare(args[0]) if args else None
+        if f.name == "__init__":
+            made = receiver.cls if isinstance(receiver, Instance) else None
+            name = (made.module.name, made.name) if made is not None else ("", "")
+            args = args[1:]
+            if name not in classes:
+                return NotImplemented
+        else:
+            name = (f.module.name, f.name)
+            if name not in makers:
+                return NotImplemented
+        if len(found) < MOST:
+            given = _arguments(f, args, kwargs, bound=f.name == "__init__")
+            found.append(Built(site or Site("", 1, "call"), name, given))
+        return None if f.name == "__init__" else NOT_NONE
+
+    def watch(m_: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], site: Site | None) -> Any:
+        if len(args) == 1 and not kwargs and isinstance(bare(args[0]), ClassValue) and f.name != "__init__":
+            return args[0]  # a decorator: what it wraps around a part of a model does not change its sizes
+        noted = note(f, args, kwargs, site)
+        return noted if noted is not NotImplemented else _each_layer(m_, f, args, kwargs)
+
+    facts.watch = watch
+    module = discovery.world.module(model[0])
+    cls = bare(global_name(m, module, model[1])) if module is not None else None
+    if isinstance(cls, ClassValue):
+        with suppress(Raised, BudgetError, RecursionError):  # what was built until then was built
+            call(m, cls, [], _given(m, cls, checkpoint), Frame(cls.module, {}), None)
+    return found
+
+
+def _each_layer(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function that is handed a number and a ``lambda`` makes so many layers: make the first and the last.
+
+    What it does with them is nothing that tells their sizes.
+    """
+    values = [*args, *kwargs.values()]
+    maker = next(
+        (v for v in map(bare, values) if isinstance(v, Function) and isinstance(v.node, ast.Lambda)), None
+    )
+    count = next((v for v in map(bare, values) if isinstance(v, int) and not isinstance(v, bool)), None)
+    if maker is None or count is None or maker is f:
+        return NotImplemented
+    names = [one.arg for one in maker.node.args.args]
+    for index in sorted({*range(min(count, FIRST)), count - 1}):
+        given = {name: f"model.layers.{index}" if "prefix" in name else index for name in names}
+        call(m, maker, [], given, Frame(maker.module, {}), None)
+    return UNKNOWN
+
+
+def _given(m: Machine, cls: ClassValue, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Arguments of the model's constructor: the config, and objects of the engine."""
+    function = bare(class_attribute(m, cls, "__init__")[0])
+    spec = getattr(getattr(function, "node", None), "args", None)
+    if spec is None:
+        return {}
+    given: dict[str, Any] = {}
+    for parameter in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
+        name = parameter.arg
+        if name == "config":
+            given[name] = checkpoint.opened()
+        elif name == "prefix":
+            given[name] = "model"
+        elif name.endswith("config"):
+            given[name] = Open(name)
+    return given
+
+
+def _arguments(f: Function, args: list[Any], kwargs: dict[str, Any], *, bound: bool) -> dict[str, Any]:
+    spec = f.node.args
+    names = [one.arg for one in (*spec.posonlyargs, *spec.args)][int(bound) :]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    return {name: taint(value, CONFIG) for name, value in given.items() if _plain(value)}
+
+
+def _plain(value: Any) -> bool:
+    inner, why = strip(value)
+    return isinstance(inner, (bool, int, float, str)) and not why.kinds & {Kind.UNKNOWN, Kind.SOFT}
