@@ -48,6 +48,8 @@ READING: list[tuple[str, set[str]]] = [
     ("transcripts list --json", set()),
     ("transcripts show --last", set()),
     ("transcripts show TRANSCRIPT --from 2 --json", set()),
+    ("transcripts explain TRANSCRIPT 2", set()),
+    ("transcripts findings TRANSCRIPT", set()),
     ("report --last", set()),
     ("report TRANSCRIPT --all", set()),
     ("report --last --markdown", set()),

@@ -59,7 +59,7 @@ def test_a_later_read_knows_the_earlier_ones_and_symbols(tmp_path: Path, home: H
     explanation = explained(told, tmp_path, home, at["again"] + 2)
     read = at["read"]
     assert said(explanation, "before") == [
-        (f"{FILE} had been named by 1 call: event {read}", (read,)),
+        (f"fp4_utils.py had been named by 1 call: event {read}", (read,)),
         (f"event {read} read {FILE} lines 30–60: ok", (read, read + 2)),
     ]
     first = said(explanation, "first")

@@ -48,7 +48,7 @@ def test_outcomes_and_figures_with_what_was_in_force(tmp_path: Path, home: Home)
     assert (nan["outcome"], nan["signature"], nan["event"]) == ("nan", "nan-detected", at["crash"] + 2)
     assert nan["excerpt"] == "Detected errors during sampling! NaN in the logits"
     assert cells(nan) == []
-    assert nan["unknown"] == ["which of flashinfer_cutlass, flashinfer_cutlass"]
+    assert nan["unknown"] == ["which of fp4_gemm flashinfer_cutlass, moe_runner flashinfer_cutlass"]
     assert (refused["outcome"], refused["signature"]) == ("unsupported", "backend-capability")
     assert cells(refused) == [("fp4_gemm", "flashinfer_trtllm")]
     for candidate in (figures, nan, refused):
@@ -141,7 +141,26 @@ def test_versions_and_gpus_of_one_host_are_not_those_of_another(tmp_path: Path, 
     )
     (candidate,) = proposed(told, tmp_path, home)
     assert (candidate["arch"], candidate["packages"]) == ("sm100", {})
-    assert candidate["unknown"] == ["which of trtllm_mha", "version of sglang"]
+    assert candidate["unknown"] == ["which of attention trtllm_mha", "version of sglang"]
+
+
+def test_a_refusal_belongs_to_the_component_whose_source_raises_it(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    launch = "vllm serve m --moe-backend triton --attention-backend flashinfer"
+    trace = (
+        'Traceback (most recent call last):\n  File "/v/vllm/models/m.py", line 3, in forward\n'
+        '  File "/v/vllm/layers/fused_moe/fused_moe.py", line 9, in invoke_kernel\n'
+        '  File "/v/triton/runtime/jit.py", line 5, in run\n'
+    )
+    memory = "out of resource: shared memory, Required: 147456, Hardware limit: 101376"
+    told.runs(launch, f"{trace}triton.runtime.errors.OutOfResources: {memory}\n", failed=True)
+    # Where a fault comes to light says nothing of where it happened.
+    told.runs(
+        launch, f"{trace}RuntimeError: CUDA error: an illegal memory access was encountered\n", failed=True
+    )
+    shared, fault = proposed(told, tmp_path, home)
+    assert (cells(shared), shared["signature"]) == ([("moe_runner", "triton")], "shared-memory")
+    assert (cells(fault), fault["unknown"][0]) == ([], "which of moe_runner triton, attention flashinfer")
 
 
 def test_an_upgrade_and_a_removal_count_from_then_on(tmp_path: Path, home: Home) -> None:
@@ -195,7 +214,7 @@ def test_the_screen_says_what_is_known_and_what_is_not(tmp_path: Path, home: Hom
     screen = agent("transcripts", "findings", "hunt").stdout
     assert "3 candidates, 1 can be recorded" in screen
     assert f"event {at['crash'] + 2}  nan: backend unknown on sm120" in screen
-    assert "unknown: which of flashinfer_cutlass" in screen
+    assert "unknown: which of fp4_gemm flashinfer_cutlass" in screen
     assert "output_throughput 2810.22 tok/s" in screen
     assert f"the same launch failed: event {at['crash'] + 2}" in screen
 

@@ -35,9 +35,6 @@ def findings(session: str, record: bool, arch: str | None, as_json: bool) -> int
       agent transcripts findings ses_41ab --json
       agent transcripts findings ses_41ab --record --arch sm120
     """
-    from agent.drivers.reporter import lacking
-    from tools.sessions.propose import ProposeFindings, propose_findings
-
     home = the_home()
     if arch is not None:
         from memory.architecture import parse_architecture
@@ -45,6 +42,9 @@ def findings(session: str, record: bool, arch: str | None, as_json: bool) -> int
         arch = parse_architecture(arch).base.name
     if is_ours(home, session):
         return _ours(home, session, as_json=as_json)
+    from agent.drivers.reporter import lacking
+    from tools.sessions.propose import ProposeFindings, propose_findings
+
     _check_name(session)
     proposals = propose_findings.run(ProposeFindings(session=session), Context(home))
     found: list[dict[str, Any]] = proposals.model_dump(mode="json")["candidates"]

@@ -93,6 +93,11 @@ def words() -> dict[str, Any]:
         "tool": found["tool"],
         "suffixes": frozenset(found["source"]["suffixes"]),
         "log": re.compile(found["log"]["commands"]),
+        "raised": frozenset(found["raised"]["classes"]),
+        "frames": [
+            (entry["component"], re.compile(entry.get("file", "$^")), re.compile(entry.get("function", "$^")))
+            for entry in found["raised"]["frame"]
+        ],
         "ready": tuple(found["ready"]["lines"]),
         "version": [(entry["package"], re.compile(entry["pattern"])) for entry in found["version"]],
         "module": found["module"],

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory.signatures import CLASSES, Match
 from memory.terms import CallKind, Outcome
 from tools.benchmark import Run, benchmark_runs
-from tools.logs import Reading, read_log
-from tools.sessions.acts import Act
+from tools.logs import Reading, Traceback, read_log
+from tools.sessions.acts import Act, words
 from tools.sessions.attempts import Attempt, Attempts
 
 
@@ -124,7 +124,22 @@ def _outcomes(act: Act, attempts: Attempts) -> Iterator[tuple[Candidate, int | N
             return
     for match in _telling(reading, attempt):
         launch = None if attempt is None else attempt.act.event
-        yield _outcome(act, match, attempt), launch
+        yield _outcome(act, match, attempt, match.component or _raised_in(match, reading.first)), launch
+
+
+def _raised_in(match: Match, first: Traceback | None) -> str | None:
+    """The component in whose source a refusal was raised, by the innermost frame that says so."""
+    if (
+        first is None
+        or not first.line <= match.line <= first.end
+        or match.signature.kind not in words()["raised"]
+    ):
+        return None
+    for frame in reversed(first.frames):
+        for component, file, function in words()["frames"]:
+            if function.search(frame.function) or file.search(frame.file):
+                return str(component)
+    return None
 
 
 def _telling(reading: Reading, attempt: Attempt | None) -> Iterator[Match]:
@@ -139,8 +154,7 @@ def _telling(reading: Reading, attempt: Attempt | None) -> Iterator[Match]:
                 yield match
 
 
-def _outcome(act: Act, match: Match, attempt: Attempt | None) -> Candidate:
-    component = match.component
+def _outcome(act: Act, match: Match, attempt: Attempt | None, component: str | None) -> Candidate:
     choices = {} if attempt is None else attempt.choices
     asked = choices.get(component) if component else None
     backend = asked or match.backend
@@ -214,7 +228,8 @@ class _Context:
         """``choices``: the backends that were asked for, where it is not said which of them it is about."""
         attempt = self._attempt
         said = list(self._said(cells))
-        unknown = [] if cells else [f"which of {', '.join(choices.values())}" if choices else "backend"]
+        named = ", ".join(f"{component} {backend}" for component, backend in choices.items())
+        unknown = [] if cells else [f"which of {named}" if named else "backend"]
         arch = self._arch or (attempt.arch.value if attempt and attempt.arch else None)
         unknown += [] if arch else ["architecture"]
         engine = attempt.engine if attempt else None

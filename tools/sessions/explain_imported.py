@@ -151,7 +151,7 @@ class _Step:
         after = self._naming(base, first=self.end + 1)
         told = [(act, text) for act in self._acts(before[:NEAREST]) for text in _of_file(act, name)]
         if before:
-            text = f"{name} had been named by {counted(len(before), 'call')}: {listed(before)}"
+            text = f"{base} had been named by {counted(len(before), 'call')}: {listed(before)}"
             yield Statement("before", text, tuple(before[:5]), name)
         else:
             yield Statement("first", f"no call before event {self.start} names {base}", (self.start,), name)
