@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from program import ROOT, agent, one_line
+from program import ROOT, START, agent, one_line, variables
 
 from memory.home import Home
 from transcripts.imported.reader import Library
@@ -271,3 +272,21 @@ def test_a_database_of_another_program_or_version_is_made_anew(home: Home) -> No
                 raw.execute(make)
         with Library(home) as library:
             assert library.sessions() == before
+
+
+def test_many_imports_at_once_leave_what_one_after_the_other_leaves(home: Home, tmp_path: Path) -> None:
+    command = [*START, "transcripts", "import", *map(str, SAMPLES)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    running = [subprocess.Popen(command, env=variables(home.root), **quiet) for _ in range(3)]  # type: ignore[call-overload]
+    for process in running:
+        _, said = process.communicate(timeout=120)
+        assert (process.returncode, said) == (0, b"")
+    with Library(home) as library:
+        found = [(one.id, len(list(library.open(one.id).events()))) for one in library.sessions()]
+        words = library.search("command", limit=1000)
+    alone = Home(tmp_path / "alone")
+    for sample in SAMPLES:
+        import_path(alone, sample, lambda value: value, lambda _: None)
+    with Library(alone) as library:
+        assert [(one.id, len(list(library.open(one.id).events()))) for one in library.sessions()] == found
+        assert len(library.search("command", limit=1000)) == len(words)

@@ -205,3 +205,15 @@ def test_a_session_that_has_rows_of_both_is_read_once(made: Generated, home: Hom
         raw.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?)", row)
     kept = import_path(home, path, lambda value: value, pytest.fail)
     assert max(one.session.messages for one in kept) == len(made.messages)
+
+
+def test_what_was_said_before_an_export_is_passed_over(made: Generated, home: Home, tmp_path: Path) -> None:
+    export = write_all(made, tmp_path)["export"]
+    noisy = tmp_path / "noisy.json"
+    noisy.write_bytes(b"Exporting session: ses_1\n\n" + export.read_bytes())
+    (kept,) = import_path(home, noisy, lambda value: value, pytest.fail)
+    assert kept.session.messages == len(made.messages)
+    with Library(home) as library:
+        place = next(library.open(kept.session.id).messages()).source
+    data = noisy.read_bytes()[place["offset"] :][: place["bytes"]]
+    assert json.loads(data)["info"]["id"] == made.messages[0][0]["id"]

@@ -22,13 +22,14 @@ def import_path(
 ) -> list[Kept]:
     """Import what is at ``path``: one source, or every file below a folder that an importer recognises.
 
-    Raises :class:`ImportingError` where nothing is.
+    Raises :class:`ImportingError` where nothing is, :class:`HomeError` for a home that cannot be written.
     """
     known = importers() if known is None else known
     if not path.exists():
         raise ImportingError(f"there is no {path}; give a file or a folder of sessions")
     if not path.is_file() and not path.is_dir():
         raise ImportingError(f"{path} is neither a file nor a folder")
+    home.prepare()
     sweep(home.imported)
     done: list[Kept] = []
     problems: list[str] = []

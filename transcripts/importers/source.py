@@ -21,6 +21,9 @@ LINE_LIMIT = 64 << 20
 """Bytes of one line, or of one element of a document. A longer one is passed over and counted."""
 _HEAD = 1 << 20
 _BLOCK = 1 << 20
+_SAID = 5
+"""Lines that may stand before a document."""
+_LISTS = {"messages", "history", "trajectory", "loglines", "input", "output"}
 _SEEN = 64
 """Records that a format is told from."""
 _UNPACKED = 8 << 30
@@ -59,7 +62,7 @@ class Source:
         head = self.head
         if head.startswith(_SQLITE):
             return "database"
-        text = head.removeprefix(codecs.BOM_UTF8).lstrip()
+        text = head[self.preamble :].removeprefix(codecs.BOM_UTF8).lstrip()
         first, newline, rest = text.partition(b"\n")
         if text[:1] not in (b"{", b"["):
             # A line may be damaged; the others count.
@@ -79,6 +82,18 @@ class Source:
         return "lines" if not newline and {"uuid", "payload", "sessionId"} & self.keys else "document"
 
     @cached_property
+    def preamble(self) -> int:
+        """Bytes of what a program said before the JSON document that it was asked for; 0 where nothing is."""
+        offset = 0
+        for line in self.head.split(b"\n", _SAID)[:_SAID]:
+            if line.strip() in (b"{", b"["):
+                return offset
+            if line.lstrip()[:1] in (b"{", b"["):
+                return 0
+            offset += len(line) + 1
+        return 0
+
+    @cached_property
     def head(self) -> bytes:
         """The beginning, decompressed. Raises :class:`ImportingError`."""
         with self.opened() as file:
@@ -93,9 +108,7 @@ class Source:
             return [value for line in lines[:_SEEN] if (value := _parsed(line)) is not None]
         if self.shape != "document":
             return []
-        walk = _Walk(
-            io.BytesIO(self.head), {"messages", "history", "trajectory", "loglines", "input", "output"}
-        )
+        walk = self._beginning()
         found: dict[str, Any] = {}
         values: list[Any] = []
         for key, value, _, _ in walk.members():
@@ -113,12 +126,13 @@ class Source:
             found.setdefault(key, [])
         return [found] if found else values
 
+    def _beginning(self) -> _Walk:
+        return _Walk(io.BytesIO(self.head[self.preamble :]), _LISTS)
+
     @property
     def keys(self) -> set[str]:
         """The first keys of a document that is an object."""
-        walk = _Walk(
-            io.BytesIO(self.head), {"messages", "history", "trajectory", "loglines", "input", "output"}
-        )
+        walk = self._beginning()
         found = {key for key, *_ in walk.members() if key is not None}
         return found | walk.begun
 
@@ -172,6 +186,7 @@ class Source:
         A document that is damaged or cut off ends with a record whose ``problem`` is ``truncated``."""
         with self.opened() as file:
             walk = _Walk(file, set(arrays))
+            walk.offset = len(file.read(self.preamble))
             for key, value, offset, size in walk.members():
                 yield Record(value, self.place(offset, size), key)
             if walk.problem is not None:

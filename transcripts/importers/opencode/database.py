@@ -38,7 +38,11 @@ def recognises(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as raw:
             tables = _tables(raw)
-    except sqlite3.Error:
+        if not tables and path.with_name(f"{path.name}-wal").exists():
+            # Of a young database everything may still stand in the log.
+            with _copy(path) as raw:
+                tables = _tables(raw)
+    except (sqlite3.Error, OSError):
         return False
     return bool(tables & set(_SESSIONS)) and (tables >= _MESSAGES or "session_message" in tables)
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from transcripts.imported.recording import Recording
 from transcripts.importers.opencode.messages import Conversation, Part
 from transcripts.importers.sink import Sink
 from transcripts.importers.source import LINE_LIMIT, Source
@@ -28,39 +29,29 @@ def recognises(path: Path) -> bool:
 def read(source: Source, sink: Sink) -> None:
     root = source.path
     old = (root / "session" / "message").is_dir()
-    messages = root / "session" / "message" if old else root / "message"
+    base = root / "session" if old else root
     infos = {path.stem: path for path in _infos(root, old=old)}
-    for session in sorted({*infos, *(path.name for path in _entries(messages, folders=True))}):
+    for session in sorted({*infos, *(path.name for path in _entries(base / "message", folders=True))}):
         recording = sink.session("opencode", session, "storage")
         conversation = Conversation(recording)
-        info, problem = _json(infos[session]) if session in infos else ({}, None)
-        if problem:
-            recording.skip(problem)
-        conversation.session({**mapping(info), "id": session})
-        known: list[tuple[float, str, Path]] = []
-        for path in _entries(messages / session):
-            value, problem = _json(path)
-            recording.counts["records"] += 1
-            if problem or not isinstance(value, dict):
-                recording.skip(problem or "malformed")
-                continue
-            created = mapping(value.get("time")).get("created")
-            known.append((created if isinstance(created, int | float) else 0, path.stem, path))
-        for _, id_, path in sorted(known):
-            value, _ = _json(path)
-            folder = root / "session" / "part" / session / id_ if old else root / "part" / id_
-            parts: list[Part] = []
-            for file in _entries(folder):
-                part, problem = _json(file)
-                recording.counts["records"] += 1
-                if problem or not isinstance(part, dict):
-                    recording.skip(problem or "malformed")
-                else:
-                    parts.append(({**part, "id": file.stem}, _place(source, file)))
-            place = _place(source, path)
+        info = _read(source, infos[session], recording) if session in infos else None
+        conversation.session({**(info[0] if info else {}), "id": session})
+        messages: list[tuple[float, str, dict[str, Any], dict[str, Any]]] = []
+        for path in _entries(base / "message" / session):
+            if found := _read(source, path, recording):
+                created = mapping(found[0].get("time")).get("created")
+                at = created if isinstance(created, int | float) else 0
+                messages.append((at, path.stem, *found))
+        for _, id_, value, place in sorted(messages, key=lambda one: one[:2]):
+            folder = base / "part" / session / id_ if old else base / "part" / id_
+            parts: list[Part] = [
+                ({**found[0], "id": path.stem}, found[1])
+                for path in _entries(folder)
+                if (found := _read(source, path, recording))
+            ]
             # The first versions kept the parts in the message.
-            parts = parts or [(mapping(part), place) for part in items(mapping(value).get("parts"))]
-            conversation.message({**mapping(value), "id": id_}, parts, place)
+            parts = parts or [(mapping(part), place) for part in items(value.get("parts"))]
+            conversation.message({**value, "id": id_}, parts, place)
         conversation.finish()
         sink.close(recording)
 
@@ -85,21 +76,19 @@ def _entries(folder: Path, *, folders: bool = False) -> list[Path]:
     return sorted(found)
 
 
-def _json(path: Path) -> tuple[Any, str | None]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LINE_LIMIT + 1)
-        if len(data) > LINE_LIMIT:
-            return None, "too_long"
-        return json.loads(data.decode("utf-8", "surrogateescape")), None
-    except (OSError, ValueError, RecursionError):
-        return None, "malformed"
-
-
-def _place(source: Source, path: Path) -> dict[str, Any]:
-    name = path.relative_to(source.path).as_posix()
-    return {
-        "file": f"{source.name}/{name}" if source.name else name,
-        "offset": 0,
-        "bytes": path.stat().st_size,
-    }
+def _read(source: Source, path: Path, recording: Recording) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The object in a file and its place; None where there is none, which is counted."""
+    recording.counts["records"] += 1
+    problem = "malformed"
+    with suppress(OSError, ValueError, RecursionError), path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LINE_LIMIT:
+            problem = "too_long"
+        else:
+            value = json.loads(file.read().decode("utf-8", "surrogateescape"))
+            if isinstance(value, dict):
+                name = path.relative_to(source.path).as_posix()
+                name = f"{source.name}/{name}" if source.name else name
+                return value, {"file": name, "offset": 0, "bytes": size}
+    recording.skip(problem)
+    return None
