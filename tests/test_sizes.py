@@ -7,6 +7,7 @@ kernel does not take, an activation that it does not know, a group size that it 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from viability_fixtures.support import COMPONENT, METHOD, Context, Engine
 
 from agent.cli.main import cli, run
 from memory.home import Home
-from tools.viability.trace import ExplainInput, Trace, trace_many
+from tools.viability.trace import ExplainInput, Trace, TraceInput, trace_many
 
+SECOND = Path(__file__).parent / "viability_fixtures" / "second"
 LINEAR = "sglang/srt/layers/linear.py"
 MODEL = """\
 import torch
@@ -223,6 +225,47 @@ def test_what_is_no_config_is_refused_in_one_line(
     given = ["-e", str(engine.root), "--arch", "sm100", "--model-config", str(file)]
     assert run(["backends", *given, "--component", COMPONENT]) == 2
     assert says in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_model_that_calls_a_function_for_its_layer_uses_it_with_its_sizes(tmp_path: Path) -> None:
+    """The second engine's models call a function that makes the layer with all that it needs."""
+    root = Path(shutil.copytree(SECOND, tmp_path / "tree"))
+    made = Engine(root, Context(Home(tmp_path / "traces").prepare()))
+    for folder in ("vllm/model_executor", "vllm/model_executor/models"):
+        made.add(f"{folder}/__init__.py", "")
+    made.add(
+        "vllm/model_executor/models/registry.py",
+        '_MODELS = {\n    "KettleForCausalLM": ("kettle", "KettleForCausalLM"),\n}\n',
+    )
+    made.add(
+        "vllm/model_executor/models/kettle.py",
+        """from vllm.layers.moe import MakeExperts
+
+
+class KettleForCausalLM:
+    def __init__(self, *, top_config, prefix=""):
+        config = top_config.model_config.hf_text_config
+        self.experts = MakeExperts(hidden_size=config.hidden_size, prefix="model.experts")
+""",
+    )
+
+    def verdict(size: int) -> tuple[str, str | None]:
+        config = {"architectures": ["KettleForCausalLM"], "text_config": {"hidden_size": size}}
+        one = TraceInput(
+            environment=str(root),
+            component="weave",
+            backend="amber",
+            arch="sm100",
+            engine="vllm",
+            checkpoint=json.dumps(config),
+            quantisation="nvfp4",
+        )
+        (trace,) = trace_many(made.context, [one])
+        return said(trace)
+
+    # A class that says what it supports takes no width of 64 or more.
+    assert verdict(48) == ("no_static_obstacle", None)
+    assert verdict(64) == ("blocked", "model")
 
 
 @pytest.mark.network

@@ -32,6 +32,6 @@ class Reach:
     def _use(self, layer: Layer, model: str) -> ModelUse | None:
         key = (layer.root, model)
         if key not in self._found:
-            names = sorted({name for _, name in (*layer.classes, *layer.selectors)})
+            names = sorted({name for _, name in (*layer.classes, *layer.selectors, *layer.makers)})
             self._found[key] = uses(self._tree, engine_called(self._engine), model, names)
         return self._found[key]
