@@ -93,6 +93,20 @@ def test_an_answer_over_several_records_is_one_message(home: Home, writer: Write
     assert session.dead == 0
 
 
+def test_calls_side_by_side_are_live_wherever_the_next_answer_hangs(
+    home: Home, writer: Writer, tmp_path: Path
+) -> None:
+    writer.user("u1", "go")
+    writer.answer("a1", "msg_1", call("t1", "ls"))
+    writer.answer("a2", "msg_1", call("t2", "pwd"))
+    writer.user("r1", result("t1", "a.py"), parent="a1")
+    writer.user("m1", "a reminder", parent="r1", isMeta=True)
+    writer.user("r2", result("t2", "/root"), parent="a2")
+    writer.answer("a3", "msg_2", text("Done."), parent="r1")
+    session, _, calls = read(home, writer, tmp_path)[NAME]
+    assert (session.dead, [one.live for one in calls]) == (0, [True, True])
+
+
 def test_an_answer_that_goes_on_after_a_result_is_still_one(
     home: Home, writer: Writer, tmp_path: Path
 ) -> None:
