@@ -61,6 +61,7 @@ def test_a_later_read_knows_the_earlier_ones_and_symbols(tmp_path: Path, home: H
     assert said(explanation, "before") == [
         (f"fp4_utils.py had been named by 1 call: event {read}", (read,)),
         (f"event {read} read {FILE} lines 30–60: ok", (read, read + 2)),
+        (f"event {read} had shown lines 50–60 of these already", (read, read + 2)),
     ]
     first = said(explanation, "first")
     assert first == [("seen here for the first time: fp4_gemm_autotune", (at["again"] + 2,))]

@@ -163,6 +163,34 @@ def test_a_refusal_belongs_to_the_component_whose_source_raises_it(tmp_path: Pat
     assert (cells(fault), fault["unknown"][0]) == ([], "which of moe_runner triton, attention flashinfer")
 
 
+@pytest.mark.parametrize(
+    ("command", "output", "arch"),
+    [
+        ("nvidia-smi", "|   0  NVIDIA RTX PRO 6000 Blac...    On  |   00000000:01:00.0 Off |\n", "sm120"),
+        (
+            "nvidia-smi -L",
+            "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\nGPU 1: NVIDIA H100 80GB HBM3\n",
+            "sm90",
+        ),
+        ("nvidia-smi -L", "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\nGPU 1: NVIDIA B200 (UUID: 2)\n", None),
+        ("nvidia-smi --query-gpu=compute_cap --format=csv,noheader", "12.1\n", "sm121"),
+        ("python -c 'import torch; print(torch.cuda.get_device_capability())'", "(10, 3)\n", "sm103"),
+        ("cat notes.txt", "we want NVIDIA B200, 12.0\n", None),
+    ],
+)
+def test_the_architecture_is_the_one_that_a_status_shows(
+    tmp_path: Path, home: Home, command: str, output: str, arch: str | None
+) -> None:
+    told = Told()
+    told.runs("nvidia-smi -L", "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-1)\n")
+    told.runs(command, output)
+    told.runs(
+        "vllm serve m --moe-backend triton", "RuntimeError: No valid tactics available for fused moe op\n"
+    )
+    (candidate,) = proposed(told, tmp_path, home)
+    assert candidate["arch"] == ("sm89" if command.startswith("cat") else arch)
+
+
 def test_an_upgrade_and_a_removal_count_from_then_on(tmp_path: Path, home: Home) -> None:
     told = Told()
     launch = "python -m sglang.launch_server --model-path m --moe-runner-backend triton"

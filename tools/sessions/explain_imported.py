@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any
 
 from memory.terms import CallKind
-from tools.benchmark import benchmark_runs
-from tools.logs import read_log
-from tools.sessions.acts import Act, words
+from tools.sessions.acts import Act
 from tools.sessions.explaining import (
     Explanation,
     Statement,
-    choices_in,
     counted,
     has_word,
     lines_with,
@@ -29,7 +25,7 @@ from tools.sessions.explaining import (
     symbols,
     what,
 )
-from transcripts.commands.servers import data as engines
+from tools.sessions.launches import Launches
 from transcripts.imported.model import Message, known
 from transcripts.imported.reader import Imported
 
@@ -41,8 +37,6 @@ FIRST = 12
 """Names that are shown as seen first."""
 BACKENDS = 4
 LAUNCHES = 3
-FOLLOWED = 60
-"""Calls after a launch that are looked through for how it came out."""
 _REQUESTS = 2
 _BRIEF = 25
 """Characters of a request that says nothing by itself ("go on")."""
@@ -61,6 +55,7 @@ class _Step:
 
     def __init__(self, imported: Imported, number: int) -> None:
         self._session = imported
+        self._launches = Launches(imported)
         event = imported.event(number)
         self.message = self._message_of(event)
         self.acts = [Act(imported.call(seq)) for seq in self._calls(event)]
@@ -149,14 +144,20 @@ class _Step:
         base = PurePosixPath(name).name
         before = self._naming(base, last=self.start - 1, newest=True)
         after = self._naming(base, first=self.end + 1)
-        told = [(act, text) for act in self._acts(before[:NEAREST]) for text in _of_file(act, name)]
+        nearest = list(self._acts(before[:NEAREST]))
         if before:
             text = f"{base} had been named by {counted(len(before), 'call')}: {listed(before)}"
             yield Statement("before", text, tuple(before[:5]), name)
         else:
             yield Statement("first", f"no call before event {self.start} names {base}", (self.start,), name)
-        for act, text in told:
-            yield Statement("before", f"event {act.event} {text}: {act.call.status}", _places(act), name)
+        for act in nearest:
+            for text in _of_file(act, name):
+                yield Statement("before", f"event {act.event} {text}: {act.call.status}", _places(act), name)
+        read = [lines for act in self.acts for lines in _lines_of(act, name)]
+        for act in nearest:
+            for start, end in _common(read, list(_lines_of(act, name))):
+                text = f"event {act.event} had shown lines {start}–{end} of these already"
+                yield Statement("before", text, _places(act), name)
         for act in self._acts(after[:NEAREST]):
             for text in _of_file(act, name):
                 yield Statement("later", f"event {act.event} {text}: {act.call.status}", _places(act), name)
@@ -202,63 +203,29 @@ class _Step:
             yield Statement("first", text, events or (self.start,))
 
     @cached_property
-    def _launches(self) -> dict[int, dict[str, str]]:
-        """Calls that launch a server → the backends that they name."""
-        phrases = {
-            phrase
-            for server in engines()["server"]
-            for key in ("modules", "commands", "scripts")
-            for phrase in server.get(key, ())
-        }
-        found = {number for phrase in phrases for number in self._session.mentions(phrase, kind="call")}
-        launches = {}
-        for number in sorted(found):
-            command = str(self._session.event(number).get("command") or "")
-            if chosen := choices_in(command):
-                launches[number] = chosen
-        return launches
-
-    @cached_property
     def _backends(self) -> list[str]:
         """Backends of the session that the step is about: it names them, or its output names few."""
-        all_ = sorted({backend for chosen in self._launches.values() for backend in chosen.values()})
+        all_ = sorted({backend for chosen in self._launches.chosen.values() for backend in chosen.values()})
         files = " ".join(PurePosixPath(name).stem for name in self._files)
         named = [name for name in all_ if has_word(name, f"{self._command} {files}")]
         shown = [name for name in all_ if has_word(name, self._output)]
         return (named or (shown if len(shown) < BACKENDS else []))[:BACKENDS]
 
     def _backend(self, backend: str) -> Iterator[Statement]:
-        own = [number for number, chosen in self._launches.items() if backend in chosen.values()]
+        own = [number for number, chosen in self._launches.chosen.items() if backend in chosen.values()]
         before = [number for number in own if number < self.start]
         after = [number for number in own if number >= self.start]
         for about, numbers in (("before", before[-LAUNCHES:]), ("later", after[:LAUNCHES])):
             for number in numbers:
-                component = next(key for key, value in self._launches[number].items() if value == backend)
-                text, events = self._came_out(number)
+                component = next(
+                    key for key, value in self._launches.chosen[number].items() if value == backend
+                )
+                text, events = self._launches.came_out(number)
                 said = f"{component} {backend} was launched in event {number}: {text}"
                 yield Statement(about, said, (number, *events), backend)
         if own and not after:
             text = f"{backend} was not launched any more after event {self.end}"
             yield Statement("later", text, (own[-1],), backend)
-
-    def _came_out(self, launch: int) -> tuple[str, tuple[int, ...]]:
-        """How a launch went, as its own output, its log or a benchmark shows, until the next launch."""
-        later = [number for number in self._launches if number > launch]
-        last = later[0] - 1 if later else None
-        looked = self._session.numbers("call", first=launch, last=last, limit=FOLLOWED)
-        went: dict[str, tuple[str, int]] = {}
-        for act in self._acts(looked):
-            if not act.output or (act.event != launch and not _may_tell(act)):
-                continue
-            if act.event == launch or act.shows_a_log or act.steps(CallKind.RUN_BENCHMARK):
-                for sign, text in _signs(act):
-                    went.setdefault(sign, (text, act.said))
-                if "failed" in went:
-                    break
-        if not went:
-            end = looked[-1] if looked else launch
-            return f"nothing up to event {end} says how it came out", (end,)
-        return "; ".join(text for text, _ in went.values()), tuple(event for _, event in went.values())
 
     def _summary(self) -> Iterator[Statement]:
         """What the agent itself kept of it, when its memory was next compacted."""
@@ -270,28 +237,6 @@ class _Step:
                     text = f"the summary in event {number} says {quoted(line, 200)}"
                     yield Statement("later", text, (number,))
                 return
-
-
-def _signs(act: Act) -> Iterator[tuple[str, str]]:
-    """What an output shows of a launch: that it answered, figures, and how it failed."""
-    if any(line in act.output for line in words()["ready"]):
-        yield "answered", f"it answered (event {act.said})"
-    if figures := [figure for run in benchmark_runs(act.output) for figure in run.figures]:
-        shown = ", ".join(f"{one.metric} {one.value:g} {one.unit}" for one in figures[:3])
-        yield "figures", f"event {act.said} measured {shown}"
-    cause = read_log(BytesIO(act.output.encode("utf-8", "replace"))).cause
-    if cause is not None:
-        outcome = cause.signature.outcome.value.replace("_", " ")
-        yield "failed", f"{outcome}, as event {act.said} says: {quoted(cause.words)}"
-
-
-def _may_tell(act: Act) -> bool:
-    """Whether it is worth understanding a command: cheap, and never wrong where it says no."""
-    command = act.call.command or ""
-    named = command or str(act.call.input)
-    return any(
-        mark in named.lower() for mark in ("log", ".out", ".err", ".txt", "bench", "perf", "capture-pane")
-    )
 
 
 def _given(act: Act) -> str:
@@ -312,6 +257,26 @@ def _of_file(act: Act, name: str) -> Iterator[str]:
         named = [step.fields.get("file"), step.fields.get("path"), *(step.fields.get("paths") or ())]
         if any(isinstance(one, str) and same_file(one, name) for one in named):
             yield what(step, act.call.command or act.call.tool)
+
+
+def _lines_of(act: Act, name: str) -> Iterator[tuple[int, int]]:
+    """The lines of a file that a call read, where it says first and last."""
+    for step in act.steps(CallKind.READ_SOURCE):
+        file, start, end = (step.fields.get(key) for key in ("file", "start", "end"))
+        if (
+            isinstance(file, str)
+            and isinstance(start, int)
+            and isinstance(end, int)
+            and same_file(file, name)
+        ):
+            yield start, end
+
+
+def _common(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for start, end in ones:
+        for first, last in others:
+            if max(start, first) <= min(end, last) and first > 0 and start > 0:
+                yield max(start, first), min(end, last)
 
 
 def _places(act: Act) -> tuple[int, ...]:

@@ -27,9 +27,10 @@ _SHOWN = re.compile(rf"^Name: ([\w.-]+)\nVersion: ({_VERSION})$", re.MULTILINE)
 _PINNED = re.compile(rf"^([A-Za-z][\w.-]*)==({_VERSION})$", re.MULTILINE)
 _LISTED = re.compile(rf"^([A-Za-z][\w.-]*) +({_VERSION})(?: +\S+)?$", re.MULTILINE)
 _LISTS = re.compile(r"\bpip3? (?:list|freeze|show)\b|\bfreeze\b")
+_SHOWS = re.compile(r"\bpip3? show ([A-Za-z][\w.-]*)(?! +[\w-])")
 _MODULE = re.compile(r"\b([A-Za-z_]\w*)\.__version__")
 _GPU = re.compile(
-    r"\bNVIDIA ((?:[A-Z]{1,4}\d|[A-Z][\w-]*)(?: ?[\w-]+)*?)(\.{3}|…)?(?=\s{2,}|,|\s*\(|\s*\||\s*$)",
+    r"\b(?:NVIDIA|Tesla) ((?:[A-Z]{1,4}\d|[A-Z][\w-]*)(?: ?[\w-]+)*?)(\.{3}|…)?(?=\s{2,}|,|\s*\(|\s*\||\s*$)",
     re.MULTILINE,
 )
 _CAPABILITY = re.compile(r"\((\d{1,2}), ?(\d)\)|^(\d{1,2})\.(\d)$", re.MULTILINE)
@@ -64,8 +65,12 @@ class Ledger:
             fact = None if value is None else Fact(value, act.said, excerpt)
             here = self._versions.setdefault(places[0], {}).setdefault(distribution(name), [])
             here.append((venv, fact))
-        if (found := _architecture(act, output)) is not None:
-            self._gpus[places[0]] = Fact(found[0], act.said, found[1])
+        found = _architecture(act, output)
+        if found is not None and len(found) == 1:
+            ((name, excerpt),) = found.items()
+            self._gpus[places[0]] = Fact(name, act.said, excerpt)
+        elif found:
+            self._gpus.pop(places[0], None)  # of several kinds, none is said to be the one that was used
 
     def version(self, place: Place, package: str, venv: str | None = None) -> Fact | None:
         """The version in force, as it was said last; of the same virtual environment where both are named."""
@@ -97,6 +102,9 @@ def _versions(act: Act, output: str) -> Iterator[tuple[str, str | None, str]]:
         for pattern in (_SHOWN, _PINNED, _LISTED):
             for match in pattern.finditer(output):
                 yield match[1], match[2], match[0].replace("\n", " ") if pattern is not _SHOWN else match[2]
+    if (shown := _SHOWS.search(command)) and "Name:" not in output:
+        for match in re.finditer(rf"^Version: ({_VERSION})$", output, re.MULTILINE):
+            yield shown[1], match[1], match[0]
     for package, pattern in words()["version"]:
         if (match := pattern.search(output)) is not None:
             yield package, match[1], match[0]
@@ -114,8 +122,8 @@ def _printed(command: str, output: str) -> Iterator[tuple[str, str | None, str]]
             yield words()["module"].get(module, module), version, version
 
 
-def _architecture(act: Act, output: str) -> tuple[str, str] | None:
-    """The one architecture of all GPUs that a status names, and the words that say it."""
+def _architecture(act: Act, output: str) -> dict[str, str] | None:
+    """The architectures of the GPUs that a status names, each with the words that say it."""
     command = act.call.command or ""
     if act.kind is not CallKind.GPU_STATUS and not any(word in command for word in _LOOKS):
         return None
@@ -133,4 +141,4 @@ def _architecture(act: Act, output: str) -> tuple[str, str] | None:
                 found.setdefault(parse_architecture(f"{major}.{minor}").name, match[0])
             except ArchitectureError:
                 continue
-    return next(iter(found.items())) if len(found) == 1 else None
+    return found
