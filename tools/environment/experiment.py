@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory.architecture import ArchitectureError, parse_architecture
-from memory.vocabulary import Evidence
+from memory.vocabulary import Evidence, Row
 from tools.engines.options import Option, discover_options
 from tools.environment.model import Environment
 from tools.environment.pins import profiles
@@ -85,6 +85,45 @@ class HasOption:
         return Outcome(ABSENT)
 
 
+def changed_verdicts(
+    context: Any,
+    sides: tuple[Environment, Environment],
+    engine: str,
+    component: str,
+    arch: str,
+    quantisation: str | None,
+) -> list[tuple[str, Row | None, Row | None]]:
+    """Backends of a component whose verdict, or what runs instead, differs: ``(backend, before, after)``.
+
+    Raises :class:`ToolError` for a component that neither side has.
+    """
+    rows: list[dict[str, Row]] = []
+    for environment in sides:
+        options = _of_component(discover_options(environment.tree(), engine), component)
+        values = dict.fromkeys(value.value for option in options for value in option.values)
+        where = environment.path if environment.kind == "adopted" else environment.name
+        cells = [
+            TraceInput(
+                environment=where,
+                component=component,
+                backend=value,
+                arch=arch,
+                engine=engine,
+                quantisation=quantisation,
+            )
+            for value in values
+        ]
+        rows.append({trace.row.backend: trace.row for trace in trace_many(context, cells)})
+    if not any(rows):
+        raise ToolError(f"{engine} has no component {component!r} in either environment; see: list_backends")
+    both = ((name, rows[0].get(name), rows[1].get(name)) for name in dict.fromkeys((*rows[0], *rows[1])))
+    return [one for one in both if _says(one[1]) != _says(one[2])]
+
+
+def _says(row: Row | None) -> tuple[object, ...] | None:
+    return None if row is None else (row.verdict, row.runs_instead)
+
+
 def parse_test(text: str) -> Test:
     """Raises :class:`ToolError` for what is no test."""
     kind, *words = text.split() or [""]
@@ -114,6 +153,6 @@ def engine_of(environment: Environment) -> str:
 
 
 def _of_component(options: Sequence[Option], component: str) -> list[Option]:
-    """Raises :class:`ToolError` for a component that no option of the engine chooses."""
+    """The options that choose the component's backend."""
     meant = {component, covering(component)}
     return [option for option in options if option.component in meant]
