@@ -34,7 +34,7 @@ def test_without_arguments_it_says_how_to_start() -> None:
 
 def test_the_example_of_a_tool_is_one(engine: Path) -> None:
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     program = (
         f"{code}\n"
         "from memory.home import Home\n"

@@ -24,10 +24,10 @@ COMMANDS = {
     "show": ("agent.cli.transcripts:show", "The events of a transcript, one line each."),
     "parse-command": ("agent.cli.parse_command:parse_command", "What a shell command does, as typed calls."),
     "import": ("agent.cli.importing:import_", "Sessions of other agents, into the home."),
-    "findings": ("agent.cli.shown:findings", "What a session shows of backends, as candidates."),
+    "findings": ("agent.cli.session_findings:findings", "What a session shows of backends, as candidates."),
     "search": ("agent.cli.imported:search", "Words in imported sessions."),
     "stats": ("agent.cli.imported:stats", "What imported sessions did, in numbers."),
-    "explain": ("agent.cli.explain_step:explain", "What led to a step, and what became of it."),
+    "explain": ("agent.cli.session_explain:explain", "What led to a step, and what became of it."),
     "redact": ("agent.cli.redact:redact", "Take out what should not have been written."),
 }
 

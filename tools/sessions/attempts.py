@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory.terms import CallKind
-from tools.engines.components import chooses_implementation, component_of
+from tools.engines.components import component_of
 from tools.sessions.acts import Act, words
+from tools.sessions.explaining import choices_of
 from tools.sessions.facts import Fact, Ledger, Place, place_of
 from transcripts.commands import Step
 
@@ -34,17 +35,12 @@ class Attempt:
     @property
     def choices(self) -> dict[str, str]:
         """Component → backend, as the flags and the environment of the launch name them."""
-        found: dict[str, str] = {}
-        for flag, value in (self.step.fields.get("flags") or {}).items():
-            # A bare `--backend` is a load generator's: the protocol that it speaks.
-            component = component_of(flag)
-            if chooses_implementation(flag) and component != "backend" and isinstance(value, str):
-                found[component] = value
+        found = choices_of(self.step.fields.get("flags") or {})
         for name, value in (self.step.fields.get("env") or {}).items():
             engine, _, rest = str(name).lower().partition("_")
-            if engine == self.engine and rest.endswith("_backend"):
+            if engine == self.engine and rest.endswith("_backend") and value != "auto":
                 found.setdefault(component_of(rest), str(value).lower())
-        return {component: backend for component, backend in found.items() if backend != "auto"}
+        return found
 
     @property
     def scenario(self) -> dict[str, str]:

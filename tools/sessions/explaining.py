@@ -84,7 +84,10 @@ def what(step: Step, command: str) -> str:
 
 
 def choices_of(flags: dict[str, Any]) -> dict[str, str]:
-    """Component → backend, of flags that choose an implementation."""
+    """Component → backend, of flags that choose an implementation.
+
+    A bare ``--backend`` is a load generator's: the protocol that it speaks.
+    """
     return {
         component_of(flag): value
         for flag, value in flags.items()
