@@ -118,10 +118,10 @@ def test_what_uv_says_is_told_without_passwords_and_with_what_to_do(tmp_path: Pa
         "error: Failed to fetch: https://host/simple/sglang/\n"
         "  cause: client error (Connect)\n  cause: invalid peer certificate: UnknownIssuer\n"
     )
-    told = uv._explain(untrusted, ["sglang"], DEFAULT_PLATFORM)
+    told = uv.explain(untrusted, ["sglang"], DEFAULT_PLATFORM)
     assert told.missing
     assert "SSL_CERT_FILE" in str(told)
     odd = "error: something new at https://me:secret@host/simple and http://token@host"
-    assert str(uv._explain(odd, ["sglang"], DEFAULT_PLATFORM)) == (
+    assert str(uv.explain(odd, ["sglang"], DEFAULT_PLATFORM)) == (
         "uv could not provide sglang: something new at https://…@host/simple and http://…@host"
     )

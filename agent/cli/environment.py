@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agent.cli.common import emit, json_option, progress, requirements_of, table, the_home
+from agent.cli.common import CommandError, emit, json_option, progress, requirements_of, table, the_home
 from agent.cli.lazy import LazyGroup
 from agent.text import squeeze
 
@@ -46,6 +46,8 @@ def environment() -> None:
 @click.option("-r", "--requirements", metavar="FILE", help="Packages from a file, one a line.")
 @click.option("--wheels", metavar="FOLDER", help="Take wheels from this folder alone; no network.")
 @click.option("--index", "indexes", metavar="URL|FOLDER", multiple=True, help="An index to ask first.")
+@click.option("--full", is_flag=True, help="With all dependencies and an interpreter, for running.")
+@click.option("--python", metavar="3.X", help="With --full: which Python; else the one that runs this.")
 @click.option("--name", metavar="NAME", help="What it is called from now on; else: current.")
 @json_option
 def create(
@@ -57,6 +59,8 @@ def create(
     requirements: str | None,
     wheels: str | None,
     indexes: tuple[str, ...],
+    full: bool,
+    python: str | None,
     name: str | None,
     as_json: bool,
 ) -> None:
@@ -83,15 +87,25 @@ def create(
 
     named = check_name(name) if name is not None else DEFAULT
     home = the_home().prepare()
-    made = create_environment(
-        home,
-        [*requirements_of(packages, positional), *(read_requirements(requirements) if requirements else ())],
-        parse_architecture(arch) if arch else None,
-        progress,
-        with_pins=not no_pins,
-        refresh=refresh,
-        settings=settings_of(indexes, (wheels,) if wheels else (), alone=wheels is not None),
-    )
+    wanted = [*requirements_of(packages, positional)]
+    wanted += read_requirements(requirements) if requirements else []
+    settings = settings_of(indexes, (wheels,) if wheels else (), alone=wheels is not None)
+    if python is not None and not full:
+        raise CommandError("--python is for --full; what is only read has no interpreter")
+    if full:
+        from tools.environment.full import create_full
+
+        made = create_full(home, wanted, python, progress, settings)
+    else:
+        made = create_environment(
+            home,
+            wanted,
+            parse_architecture(arch) if arch else None,
+            progress,
+            with_pins=not no_pins,
+            refresh=refresh,
+            settings=settings,
+        )
     with holding([f"environment:{named}"], home, progress):
         choose(home, named, chosen(made), "create", SystemClock())
     if as_json:

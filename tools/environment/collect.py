@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memory.home import Home
 from memory.views import Views
+from tools.environment.caches import clear, stale_caches
 from tools.environment.earlier import NOTES, noted_in
 from tools.environment.history import histories
 from tools.environment.model import Environment
@@ -34,7 +35,10 @@ def collection(home: Home) -> Collection:
     environments = list_environments(home)
     kept = _kept(home, environments)
     gone = tuple(one.name for one in environments if one.name not in kept)
-    left = [home.environments / PARTIAL]
+    left = [
+        home.environments / PARTIAL,
+        *stale_caches(home, [one for one in environments if one.name in kept]),
+    ]
     return Collection(kept, gone, occupied([*left, *(home.environments / name for name in gone)]))
 
 
@@ -46,7 +50,9 @@ def collect(home: Home, names: Iterable[str]) -> None:
             (home.environments / name).rename(stage.whole / "gone")
     if (home.environments / PARTIAL).is_dir():
         clear_leftovers(home.environments / PARTIAL)
-    there = {one.name for one in list_environments(home)}
+    environments = list_environments(home)
+    clear(stale_caches(home, environments))
+    there = {one.name for one in environments}
     for path in (home.environments / NOTES).glob("*"):
         if path.match(PART) or noted_in(path) not in there:
             path.unlink(missing_ok=True)

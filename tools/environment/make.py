@@ -13,7 +13,7 @@ from packaging.version import Version
 from memory.home import Home
 from memory.names import distribution
 from tools.environment.earlier import Progress, existing, note, noted, write
-from tools.environment.model import PYTHON, Environment, Wheel, environment_name, fingerprint
+from tools.environment.model import PYTHON, Environment, Wheel, environment_name, fingerprint, full_name
 from tools.environment.pins import kernel_pins, machine_of, profiles
 from tools.environment.request import Request
 from tools.environment.staging import Staging
@@ -131,20 +131,31 @@ def check_space(folder: Path, wheels: Iterable[Wheel], free: int | None = None) 
 
 
 def publish(
-    home: Home, stage: Staging, platform: str, requested: tuple[str, ...], wheels: Sequence[Wheel]
+    home: Home,
+    stage: Staging,
+    platform: str,
+    requested: tuple[str, ...],
+    wheels: Sequence[Wheel],
+    python: str | None = None,
 ) -> Environment:
-    """Give the unpacked packages their name, or take the equal environment that someone was first with."""
+    """Give the unpacked packages their name, or take the equal environment that someone was first with.
+
+    ``python``: of the interpreter that a full environment brings; None for a source environment.
+    """
     packages = {wheel.name: wheel.version for wheel in sorted(wheels, key=lambda wheel: wheel.name)}
-    identity = fingerprint(platform, PYTHON, wheels)
+    identity = fingerprint(platform, python or PYTHON, wheels)
     plain = environment_name(packages, profiles(), platform)
+    if python is not None:
+        asked = {distribution(each.partition("==")[0]) for each in requested}
+        plain = full_name({name: packages[name] for name in asked & set(packages)}, profiles(), python)
     # The same versions from other wheels (an index of one's own) are another environment.
     for name in (plain, f"{plain}+{identity[:8]}"):
         environment = Environment(
             name=name,
-            kind="source",
+            kind="source" if python is None else "full",
             path=str(home.environments / name / SITE),
             platform=platform,
-            python=PYTHON,
+            python=python or PYTHON,
             packages=packages,
             wheels=tuple(sorted(wheels, key=lambda wheel: wheel.name)),
             requested=requested,

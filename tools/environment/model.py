@@ -37,13 +37,14 @@ class Wheel:
 class Environment:
     """Unpacked packages in one folder.
 
-    ``source``: made here, under the home, never changed afterwards. ``adopted``: a folder of someone else's,
-    only read. ``path`` is the absolute folder that holds the packages; ``platform`` and ``python`` are
+    ``source``: made here, under the home, never changed afterwards. ``full``: made here too, with all that
+    its packages depend on and an interpreter, for running. ``adopted``: a folder of someone else's, only
+    read. ``path`` is the absolute folder that holds the packages; ``platform`` and ``python`` are
     ``unknown`` where an adopted folder does not say.
     """
 
     name: str
-    kind: Literal["source", "adopted"]
+    kind: Literal["source", "full", "adopted"]
     path: str
     platform: str
     python: str
@@ -119,6 +120,11 @@ def fingerprint(platform: str, python: str, wheels: Iterable[Wheel]) -> str:
     """The identity of a source environment: its wheels, its platform and its Python, in whatever order."""
     packages = sorted((distribution(wheel.name), wheel.version, wheel.sha256) for wheel in wheels)
     return sha256_of({"platform": platform, "python": python, "packages": packages})
+
+
+def full_name(packages: Mapping[str, str], engines: Iterable[str], python: str) -> str:
+    """The same for an environment that can run: of the packages that were asked for, with its Python."""
+    return f"{environment_name(packages, engines, DEFAULT_PLATFORM)}+python-{python}"
 
 
 def environment_name(packages: Mapping[str, str], engines: Iterable[str], platform: str) -> str:

@@ -56,6 +56,10 @@ def prepare(
     home: Home, before: Environment, wanted: Wanted, approve: Callable[[Plan], bool], progress: Progress
 ) -> tuple[Plan, Environment | None]:
     """The environment that ``wanted`` makes of ``before``, one made earlier or a new one; no name moves."""
+    if before.kind == "full":
+        from tools.environment.full import prepare_full
+
+        return prepare_full(home, before, wanted, approve, progress)
     if ready := _made_before(home, before, wanted):
         proposal = Plan(before, ready.packages, _differing(before, ready), ready.requested)
         return proposal, ready if not proposal.changes or approve(proposal) else None

@@ -86,7 +86,7 @@ class Uv:
         wanted, lock = self.folder / "requested.txt", self.folder / "pylock.toml"
         wanted.write_text("\n".join(requirements) + "\n", encoding="utf-8")
         lock.unlink(missing_ok=True)
-        code, text = self._run(
+        code, text = self.run(
             ["pip", "compile", wanted.name, "--format", "pylock.toml", "-o", lock.name],
             platform,
             RESOLVE_SECONDS,
@@ -94,8 +94,8 @@ class Uv:
         )
         self.warnings = re.findall(r"^warning: (.*(?:yanked).*)$", text, re.M)
         if code != 0 or not lock.is_file():
-            raise self._explain(text, requirements, platform)
-        return [_wheel(package) for package in tomllib.loads(lock.read_text(encoding="utf-8"))["packages"]]
+            raise self.explain(text, requirements, platform)
+        return locked(lock)
 
     def unpack(self, wheels: Sequence[Wheel], platform: str, target: Path) -> None:
         """Fetch exactly these wheels and unpack them into ``target``. Raises :class:`ToolError`."""
@@ -103,7 +103,7 @@ class Uv:
         lines = (f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}" for wheel in wheels)
         wanted.write_text("\n".join(lines) + "\n", encoding="utf-8")
         total = sum(wheel.size or 0 for wheel in wheels)
-        code, text = self._run(
+        code, text = self.run(
             ["pip", "install", "-r", wanted.name, "--require-hashes", "--target", str(target)],
             platform,
             600 + total / SLOWEST,
@@ -112,7 +112,7 @@ class Uv:
         )
         (target / ".lock").unlink(missing_ok=True)
         if code != 0:
-            raise self._explain(text, [f"{wheel.name}=={wheel.version}" for wheel in wheels], platform)
+            raise self.explain(text, [f"{wheel.name}=={wheel.version}" for wheel in wheels], platform)
 
     def build(self, requirement: str, platform: str, target: Path) -> None:
         """Fetch one package and unpack it into ``target``, built from its source where there is no wheel.
@@ -122,17 +122,17 @@ class Uv:
         wanted = self.folder / "build.txt"
         wanted.write_text(requirement + "\n", encoding="utf-8")
         command = ["pip", "install", "-r", wanted.name, "--target", str(target)]
-        code, text = self._run(
+        code, text = self.run(
             command, platform, BUILD_SECONDS, f"building {requirement}", packages=1, build=True
         )
         (target / ".lock").unlink(missing_ok=True)
         if code != 0:
-            raise self._explain(text, [requirement], platform)
+            raise self.explain(text, [requirement], platform)
 
     def reaches_index(self, name: str, seconds: float) -> bool:
         """Whether the index answers a question about ``name`` now, whatever uv remembers of it."""
         try:
-            code, _ = self._run(
+            code, _ = self.run(
                 ["pip", "compile", "-", "--quiet", "--refresh"],
                 DEFAULT_PLATFORM,
                 seconds,
@@ -153,12 +153,12 @@ class Uv:
             requirement = f"{name}>={low},{below}"
             command = ["pip", "compile", "-", "--quiet", "--no-header", "--no-annotate"]
             doing = f"listing versions of {name}, {len(found)} so far"
-            code, text = self._run(command, platform, RESOLVE_SECONDS, doing, text=requirement)
+            code, text = self.run(command, platform, RESOLVE_SECONDS, doing, text=requirement)
             match = re.search(r"==(\S+)", text) if code == 0 else None
             if match is None:
                 flat = " ".join(text.split()).lower()
                 if code != 0 and (not found or any(sign in flat for sign in _UNREACHABLE)):
-                    raise self._explain(text, [requirement], platform)
+                    raise self.explain(text, [requirement], platform)
                 return found[::-1]
             found.append(match.group(1))
             below = f"<{match.group(1)}"
@@ -170,7 +170,7 @@ class Uv:
             (f"{name}<{version}", []),
             (f"{name}>{version}", ["--resolution", "lowest"]),
         ):
-            code, text = self._run(
+            code, text = self.run(
                 ["pip", "compile", "-", "--quiet", "--no-header", "--no-annotate", *extra],
                 platform,
                 RESOLVE_SECONDS,
@@ -181,7 +181,7 @@ class Uv:
                 found.append(match.group(1))
         return found
 
-    def _run(
+    def run(
         self,
         command: list[str],
         platform: str,
@@ -192,8 +192,10 @@ class Uv:
         text: str | None = None,
         grace: float = GRACE,
         build: bool = False,
+        common: Sequence[str] | None = None,
     ) -> tuple[int, str]:
-        """Exit code and output, both streams together."""
+        """Exit code and output, both streams together. ``common``: what is said besides, by default that
+        only the named packages are meant, as wheels for ``platform``."""
         if text is not None:  # stdin is closed: what would be piped goes through a file
             (self.folder / "near.txt").write_text(text + "\n", encoding="utf-8")
             command = ["near.txt" if part == "-" else part for part in command]
@@ -208,16 +210,24 @@ class Uv:
                 of = f", {done} of {packages} done" if packages > 1 else ""
                 self.progress(f"{doing}{of} ({gone:.0f} s)")
 
-        common = ["--no-deps", "--python", sys.executable, "--no-python-downloads"]
-        # What is built is built by the Python that runs it: another version can only be stated for wheels.
-        target = ["--only-binary", ":all:", "--python-version", PYTHON, "--python-platform", platform]
+        if common is None:
+            common = ["--no-deps", "--python", sys.executable, "--no-python-downloads"]
+            # What is built is built by the Python that runs it: another can only be stated for wheels.
+            if not build:
+                common += [
+                    "--only-binary",
+                    ":all:",
+                    "--python-version",
+                    PYTHON,
+                    "--python-platform",
+                    platform,
+                ]
         try:
             ended = run_child(
                 [
                     str(self.program),
                     *command,
                     *common,
-                    *(() if build else target),
                 ],
                 environment=_environment(retries=not packages) | self.settings,
                 folder=self.folder,
@@ -237,7 +247,7 @@ class Uv:
             )
         return ended.code, decode(log.read_bytes())
 
-    def _explain(self, text: str, requirements: Sequence[str], platform: str) -> ToolError:
+    def explain(self, text: str, requirements: Sequence[str], platform: str) -> ToolError:
         """One line of what uv says, with what to do next."""
         flat = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
         # This goes into transcripts: an index of one's own may be reached with a password.
@@ -350,6 +360,11 @@ def _environment(*, retries: bool) -> dict[str, str]:
     if retries:  # A question that fails should say so soon; a download of 400 MB should not give up.
         found.setdefault("UV_HTTP_RETRIES", "1")
     return found
+
+
+def locked(lock: Path) -> list[Wheel]:
+    """The wheels of a ``pylock.toml`` that uv has written."""
+    return [_wheel(package) for package in tomllib.loads(lock.read_text(encoding="utf-8"))["packages"]]
 
 
 def _wheel(package: dict[str, Any]) -> Wheel:
