@@ -308,7 +308,10 @@ class Analysis:
 
     @staticmethod
     def _works(run: Run) -> bool:
-        return run.observed and run.problem is None and (run.refused is None or not run.refused.proven)
+        refused = run.refused
+        # What a package is missing for says nothing about the kind of layer.
+        stands = refused is None or not refused.proven or refused.cause in ("import", "name")
+        return run.observed and run.problem is None and stands
 
     def _run(
         self, layer: Layer, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]

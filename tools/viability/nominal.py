@@ -19,11 +19,21 @@ from tools.viability.interpreter.values import (
     Tensor,
     bare,
     of,
+    taint,
 )
+from tools.viability.profile import libraries
 
 SOFT = of(Kind.SOFT)
+MODELS = of(Kind.SOFT, Kind.MODEL)
+"""What only some models give."""
 
-PARALLEL = re.compile(r"_rank$|(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$")
+
+USUAL: int = libraries()["nominal"]["size"]
+
+PARALLEL = re.compile(
+    r"(^|_)(tp|ep|dp|pp|cp|dcp|pcp|sp|world|local|global|node|parallel|group)_rank$|"
+    r"(^|_)(tp|ep|dp|pp|cp|dcp|world)_size$"
+)
 ALONE = {"rank": 0, "size": 1}
 """Places in a group of one, the default where the scenario does not say otherwise."""
 
@@ -64,8 +74,10 @@ def arguments_of(
             given["quant_config"] = config
         elif parameter.arg == "prefix":
             given["prefix"] = "model.layers.0.part"
-        elif parameter in required or (parameter.arg in usual and _is_none(spec, parameter)):
+        elif parameter in required:
             given[parameter.arg] = nominal(parameter)
+        elif parameter.arg in usual and _is_none(spec, parameter):
+            given[parameter.arg] = taint(nominal(parameter), MODELS)
     return given
 
 
@@ -108,6 +120,13 @@ def _is_none(spec: ast.arguments, parameter: ast.arg) -> bool:
     return isinstance(default, ast.Constant) and default.value is None
 
 
+SIZES: list[tuple[str, int]] = [tuple(one) for one in libraries()["nominal"]["sizes"]]
+
+
+def _usual_size(name: str) -> int:
+    return next((size for word, size in SIZES if word in name), USUAL)
+
+
 def nominal(parameter: ast.arg) -> Any:
     """A stand-in for an argument: sizes are soft numbers, tensors are tensors, the rest is unknown."""
     name = parameter.arg
@@ -125,10 +144,8 @@ def nominal(parameter: ast.arg) -> Any:
     ):
         if name.endswith("_id"):
             return 0
-        if alone(name) is not None:
-            return Tainted(alone(name), SOFT)
-        small = name.startswith("num") or name == "top_k"
-        return Tainted(8 if small else 4096, SOFT)
+        here = alone(name)
+        return Tainted(_usual_size(name) if here is None else here, SOFT)
     if annotation == "str":
         return UNKNOWN
     return NOT_NONE if annotation == "" or annotation.startswith("Optional") else Open(name)

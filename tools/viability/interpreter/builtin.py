@@ -59,7 +59,15 @@ def _issubclass(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any
 def _hasattr(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     name = bare(args[1])
     known = has_attribute(m, args[0], name) if isinstance(name, str) else None
-    return UNKNOWN if known is None else taint(known, m.facts.presence_taint(bare(args[0]), name))
+    if known is None:
+        return UNKNOWN
+    return taint(known, m.facts.presence_taint(bare(args[0]), name) | (CLEAN if known else _lacking(args[0])))
+
+
+def _lacking(holder: Any) -> Taint:
+    """What the lack of an attribute depends on: what stands in for any model's may have it."""
+    inner = bare(holder)
+    return of(Kind.SOFT, Kind.MODEL) if isinstance(inner, Open) and inner.nominal else CLEAN
 
 
 def _getattr(
@@ -70,8 +78,7 @@ def _getattr(
         return UNKNOWN
     absent = len(args) > 2 and has_attribute(m, args[0], name) is False
     if absent and m.facts.option_by_name(m, name, frame, node) is NotImplemented:
-        holder = bare(args[0])
-        return taint(args[2], of(Kind.SOFT)) if isinstance(holder, Open) and holder.nominal else args[2]
+        return taint(args[2], _lacking(args[0]))
     return get_attribute(m, args[0], name, frame, node)
 
 

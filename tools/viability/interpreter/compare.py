@@ -22,6 +22,7 @@ from tools.viability.interpreter.truth import (
     truth,
 )
 from tools.viability.interpreter.values import (
+    CLEAN,
     UNKNOWN,
     ClassValue,
     EnumMember,
@@ -30,6 +31,7 @@ from tools.viability.interpreter.values import (
     Instance,
     Kind,
     Open,
+    Taint,
     Tensor,
     Union,
     Unknown,
@@ -58,7 +60,9 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
     a, ta = deep(left)
     b, tb = deep(right)
     both = ta | tb | m.held_by(bare(right))
-    if isinstance(op, (ast.Is, ast.IsNot)) and (a is None or b is None):
+    if not isinstance(op, (ast.Is, ast.IsNot)):
+        both = both | _fields(a) | _fields(b)
+    elif a is None or b is None:
         both = set_apart(both)
     lost = m.is_lost(bare(left)) or m.is_lost(bare(right))
     result = UNKNOWN if lost and not isinstance(op, (ast.Is, ast.IsNot)) else _compare(m, op, a, b)
@@ -74,6 +78,18 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
         if result and Kind.OPTION in both.kinds and isinstance(op, (ast.Eq, ast.Is, ast.In)):
             m.selections.append(m.site(frame, node, "compare"))
     return taint(result, both)
+
+
+def _fields(value: Any) -> Taint:
+    """What the fields of records depend on, which are compared one by one."""
+    found = CLEAN
+    if isinstance(value, Instance) and (value.closed or has_method(value, "__eq__")):
+        for field in value.attrs.values():
+            found = found | strip(field)[1]
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            found = found | (_fields(item) if isinstance(item, (Instance, tuple)) else CLEAN)
+    return found
 
 
 def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:

@@ -82,7 +82,7 @@ def _mutate(m: Machine, v: Any, name: str, args: list[Any]) -> Any:
         v.insert(bare(args[0]), args[1])
     elif name == "append":
         v.append(args[0])
-        if isinstance(bare(args[0]), (str, Unknown)):
+        if isinstance(bare(args[0]), (str, Unknown, Union)):
             m.note_reason(v, args[0])
     elif name == "add":
         _put(m, v, args[0])

@@ -33,6 +33,7 @@ from tools.viability.interpreter.values import (
     Raised,
     Site,
     Taint,
+    Union,
     Unknown,
     bare,
     strip,
@@ -201,9 +202,13 @@ class Machine:
         since = self.born.get(id(container), (None, 0, 0))[2]
         for condition in self.conditions[since:]:
             why = why | condition.taint.at(condition.site)
-        if isinstance(value, Unknown):
-            value, why = None, why | Taint(frozenset({Kind.UNKNOWN}))
-        self.reasons.setdefault(id(container), (container, {}))[1].setdefault(value, why)
+        reasons = self.reasons.setdefault(id(container), (container, {}))[1]
+        if isinstance(value, (Unknown, Union)):
+            text = isinstance(value, Union) and all(isinstance(one, str) for one in value.options)
+            why = why if text else why | Taint(frozenset({Kind.UNKNOWN}))
+            value, why = None, why | reasons.get(None, CLEAN)
+            reasons[None] = why
+        reasons.setdefault(value, why)
 
     def reasons_of(self, container: Any) -> list[Taint]:
         """What put each entry into a list of texts; nothing if it was filled in another way."""

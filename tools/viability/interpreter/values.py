@@ -146,9 +146,11 @@ def usually(value: Any) -> tuple[Any, ...]:
 def set_apart(taint: Taint) -> Taint:
     """What telling ``None`` from the rest depends on.
 
-    Sizes that stand in for a request's are never ``None``, and an option that nobody set is.
+    Sizes that stand in for a request's are never ``None``, and an option that nobody set is; but what stands
+    in for a model's may be there.
     """
-    return replace(taint, kinds=taint.kinds - {Kind.SOFT}) if Kind.SOFT in taint.kinds else taint
+    told = Kind.SOFT in taint.kinds and Kind.MODEL not in taint.kinds
+    return replace(taint, kinds=taint.kinds - {Kind.SOFT}) if told else taint
 
 
 def soften(value: Any) -> Any:
