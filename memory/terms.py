@@ -102,3 +102,15 @@ class CallKind(StrEnum):
     RUN_BENCHMARK = "run_benchmark"
     GPU_STATUS = "gpu_status"
     OTHER = "other"
+
+
+class Drift(StrEnum):
+    """What has become of something that was read, on the packages that are looked at now."""
+
+    SAME = "same"
+    MOVED = "moved"
+    """The same text, at other lines or in another file."""
+    CHANGED = "changed"
+    GONE = "gone"
+    NOT_COMPARABLE = "not_comparable"
+    """What is on record does not decide it."""

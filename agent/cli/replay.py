@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from agent.cli.common import CommandError, emit, json_option, progress, redactor, stopwatch, the_home
+from agent.cli.common import (
+    CommandError,
+    emit,
+    json_option,
+    package_options,
+    progress,
+    redactor,
+    stopwatch,
+    the_home,
+)
 from agent.text import safe, squeeze
 from memory.home import Home
 
@@ -25,9 +34,23 @@ MOST = 20
     type=click.Choice(["planner", "llm"]),
     help="Let this driver go on live from there, in a new transcript.",
 )
+@click.option(
+    "--rerun",
+    type=click.Choice(["reads"]),
+    help="Read again what an imported session read.",
+)
+@package_options
 @json_option
 def replay(
-    transcript: str | None, last: bool, verify: bool, until: int | None, fork: str | None, as_json: bool
+    transcript: str | None,
+    last: bool,
+    verify: bool,
+    until: int | None,
+    fork: str | None,
+    rerun: str | None,
+    packages: tuple[str, ...],
+    environment: str | None,
+    as_json: bool,
 ) -> int:
     """Let the driver decide TRANSCRIPT again on its recorded results, and compare what it chooses.
 
@@ -36,17 +59,32 @@ def replay(
     id, its beginning, or a file; results that were too long for the log are looked up among the artifacts
     of the home, then in a folder `artifacts` beside the file.
 
+    With --rerun reads, TRANSCRIPT is an imported session: each of its reads, searches and listings is made
+    again on the files of the environment, and compared with what it gave then. Exit code 1: something is at
+    other lines, changed or gone. What may change something is never made again.
+
     \b
     Examples:
       agent replay --last
       agent replay 20260307-3f --verify
       agent replay 20260307-3f --until 40 --fork planner
+      agent replay ses_41ab --rerun reads -e sglang-0.5.10
     """
     from agent.cli.transcripts import find_transcript
 
     if verify and (fork or until is not None):
         raise CommandError("--verify checks a whole log; leave out --until and --fork")
     home = the_home()
+    if rerun:
+        if verify or fork or until is not None or last or transcript is None:
+            raise CommandError("--rerun takes an imported session and packages (-e or -p), nothing else")
+        if environment is None and not packages:
+            raise CommandError("on which packages? give -e ENVIRONMENT or -p P==V")
+        from agent.cli.rerun import rerun_reads
+
+        return rerun_reads(home, transcript, environment, packages, as_json)
+    if environment is not None or packages:
+        raise CommandError("-e and -p go with --rerun reads: a replay takes recorded results alone")
     path = find_transcript(home, transcript, last=last)
     if fork:
         return _fork(home, path, fork, until, as_json)

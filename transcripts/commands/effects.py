@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memory.terms import CallKind
 from transcripts.commands.call import Call
 from transcripts.commands.model import Step
 from transcripts.commands.options import Options, Program, parse_options
@@ -33,6 +34,7 @@ def through(call: Call, *, safe: bool, changes: bool = False, lines: bool = Fals
     """A program in a pipe that gives what flows in, in another form. ``lines``: line by line."""
     group = call.pipe.take()
     for step in group:
+        step.plain = False
         if not lines:
             step.window = None
         step.safe &= safe
@@ -117,6 +119,8 @@ def plumbing(call: Call) -> list[Step]:
             shell.cwd = None  # cd -
     elif name in {"source", "."}:
         return _source(call)
+    elif name in {"echo", "printf"} and args[:1] != ["-v"]:
+        return [_printed(call)]
     elif name == "read":
         for variable in args:
             shell.variables.pop(str(variable), None)
@@ -131,6 +135,16 @@ def plumbing(call: Call) -> list[Step]:
         shell.variables.pop(str(variable), None)
         call.walker.safe &= is_harmless_variable(variable, exported=False)
     return []
+
+
+def _printed(call: Call) -> Step:
+    """``echo WORDS``: beside the steps, but its line is in the output."""
+    step = call.step(CallKind.OTHER, {"note": call.name}, safe=True)
+    step.aside = True
+    plain = call.name == "echo" and not any(word.open or "\\" in word for word in call.args)
+    if plain and not (call.args and call.args[0].startswith("-")):
+        step.prints = " ".join(call.args)
+    return step
 
 
 def _source(call: Call) -> list[Step]:

@@ -140,6 +140,8 @@ def _expression(args: list[Arg]) -> _Found:
         elif word.startswith(("-fprint", "-fls")):
             found.changes = True
             args[:1] = []
+        elif word == "-type" and args:
+            found.fields["type"] = str(args.pop(0))
         elif word in _VALUED or word.startswith("-newer"):
             args[:1] = []
         elif word not in _BARE and not (word.startswith("-O") and word[2:].isdigit()):

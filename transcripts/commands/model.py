@@ -22,8 +22,12 @@ class Step:
     window: Window | None = None
     """Of a read: the lines that flow on down the pipe, while they are lines of the file."""
 
+    plain: bool = True
+    """Of a read, a search or a listing: what it gave is shown as it is, or with numbers before the lines."""
     aside: bool = False
-    """No part of its own where there are others: ``wc -l FILE && …``."""
+    """No part of its own where there are others: ``wc -l FILE && …``, ``echo``."""
+    prints: str | None = None
+    """The line that an ``echo`` prints, where that is known."""
 
     def changes(self) -> None:
         """It is known to change something."""
@@ -53,6 +57,8 @@ class Parsed:
     steps: list[Step]
     mutates: bool
     """False only where every part is known to read and nothing else."""
+    parts: list[Step] = field(default_factory=list)
+    """The steps, and what printed something beside them."""
 
     def document(self) -> Fields:
         return {

@@ -19,8 +19,9 @@ def parse(command: str) -> Parsed:
     except (UnsoundError, RecursionError) as error:
         return Parsed(CallKind.OTHER, {"note": str(error), "parse_error": True}, [], mutates=True)
     steps = _joined(steps)
-    if any(not step.aside for step in steps):
-        steps = [step for step in steps if not step.aside]
+    parts = steps
+    if any(not (step.aside and step.safe) for step in steps):
+        steps = [step for step in steps if not (step.aside and step.safe)]
     counts = _counting(steps)
     fields: Fields = dict(counts.fields) if counts else walker.shell.fields()
     if any("mutates" in step.fields for step in steps):
@@ -30,6 +31,7 @@ def parse(command: str) -> Parsed:
         fields,
         steps,
         mutates=not walker.safe or not all(step.safe for step in steps),
+        parts=parts,
     )
 
 

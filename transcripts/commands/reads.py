@@ -35,6 +35,8 @@ class Reading:
     match: str | None = None
     """A search after all: lines with this pattern."""
     changes: bool = False
+    plain: bool = True
+    """The lines are shown as they are, or with numbers before them."""
 
 
 def read(call: Call) -> list[Step]:
@@ -77,6 +79,8 @@ def _steps(call: Call, reading: Reading, file: Arg) -> list[Step]:
     if reading.narrow is None or "start_pattern" in reading.extra:
         for step in steps:
             step.window = None
+    for step in steps:
+        step.plain = reading.plain
     return steps
 
 
@@ -88,6 +92,7 @@ def _narrowed(call: Call, reading: Reading) -> list[Step]:
     found: list[Step] = []
     for step in group:
         step.safe &= reading.safe
+        step.plain &= reading.plain
         if step.window is None or len(group) > 1:
             if reading.limit:
                 name = "limit" if reading.limit > 0 else "limit_tail"
@@ -112,8 +117,9 @@ def _plain(call: Call) -> Reading:
     assert call.program is not None
     files = options.arguments[call.program.facts.get("program", 0) :]
     if call.program.facts.get("plain", True):
-        return Reading(files, safe)
-    return Reading(files, safe, narrow=None)
+        altered = options.has("-A", "-E", "-T", "-e", "-t", "-v", "-s", "--show-all")
+        return Reading(files, safe, plain=not altered)
+    return Reading(files, safe, narrow=None, plain=False)
 
 
 def _head(call: Call) -> Reading:
@@ -172,7 +178,11 @@ def _of(shown: Shown, files: list[Arg], safe: bool) -> Reading:
     if shown.spans:
         limit = shown.spans[0][1] if len(shown.spans) == 1 and shown.spans[0][0] == 1 else None
         return Reading(
-            files, safe, lambda window: [window.part(start, end) for start, end in shown.spans], limit=limit
+            files,
+            safe,
+            lambda window: [window.part(start, end) for start, end in shown.spans],
+            limit=limit,
+            plain=shown.plain,
         )
     if shown.patterns is not None:
         first, last = shown.patterns
@@ -181,10 +191,12 @@ def _of(shown: Shown, files: list[Arg], safe: bool) -> Reading:
             extra["start_pattern"] = first
         if last is not None:
             extra["end_pattern"] = last
-        return Reading(files, safe, narrow=None, extra=extra)
+        return Reading(files, safe, narrow=None, extra=extra, plain=shown.plain)
     if shown.match is not None:
         return Reading(files, safe, narrow=None, match=shown.match)
-    return Reading(files, safe) if shown.all else Reading(files, safe, narrow=None)
+    if shown.all:
+        return Reading(files, safe, plain=shown.plain)
+    return Reading(files, safe, narrow=None, plain=False)
 
 
 def _less(call: Call) -> Reading:

@@ -20,6 +20,8 @@ class Shown:
     patterns: tuple[str | None, str | None] | None = None
     match: str | None = None
     all: bool = False
+    plain: bool = True
+    """Lines are shown as they are, or with their numbers before them."""
 
 
 @dataclass
@@ -58,7 +60,7 @@ def sed_script(script: str, *, quiet: bool) -> Shown | None:
 
 
 def _shown_quiet(commands: list[SedCommand]) -> Shown:
-    shown = Shown()
+    shown = Shown(plain=all(command.letter in "pqQd{" for command in commands))
     for command in commands:
         prints = command.letter == "p" or (
             command.letter == "{" and any(one.letter == "p" and one.first is None for one in command.inner)
@@ -89,8 +91,8 @@ def _shown(commands: list[SedCommand]) -> Shown:
         if command.letter == "d" and command.second == "$" and (command.first or "").isdigit():
             return Shown(spans=[(1, int(command.first or "1") - 1)])
     if all(command.letter in "sy" for command in commands):
-        return Shown(all=True)
-    return Shown()
+        return Shown(all=True, plain=not commands)
+    return Shown(plain=False)
 
 
 def _span(command: SedCommand) -> tuple[int, int | None] | None:
@@ -218,6 +220,7 @@ _AWK_NUMBER = r"(?:F?NR)\s*(==|>=|<=|>|<)\s*(\d+)"
 _AWK_ONE = re.compile(_AWK_NUMBER)
 _AWK_TWO = re.compile(rf"\(?\s*{_AWK_NUMBER}\s*(&&|,)\s*{_AWK_NUMBER}\s*\)?")
 _AWK_RULE = re.compile(r"([^{}]*)(\{[^{}]*\})?")
+_AWK_LINE = re.compile(r'\{\s*print\s*(?:\(?\s*F?NR\s*,?\s*"[: \\t|]+"\s*,?)?\s*(?:\$0)?\s*\)?\s*;?\s*\}')
 _AWK_WAYS = re.compile(r"/((?:[^/\\]|\\.)+)/(?:\s*,\s*/((?:[^/\\]|\\.)+)/)?")
 
 
@@ -238,9 +241,8 @@ def awk_script(script: str, variables: dict[str, str]) -> Shown | None:
         if not condition and not action:
             continue
         if action and not re.search(r"\bprint", action):
-            if not re.fullmatch(r"\{\s*(?:exit|next)?\s*;?\s*\}", action):
-                shown.all = False
             continue
+        shown.plain &= not action or bool(_AWK_LINE.fullmatch(action))
         span = _awk_span(condition)
         ways = _AWK_WAYS.fullmatch(condition)
         if span is not None:

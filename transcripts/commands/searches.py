@@ -91,8 +91,11 @@ def _within(call: Call, options: Options, pattern: str | None, safe: bool) -> li
         paths = list(dict.fromkeys(step.fields["file"] for step in group))
         fields.update(found_fields(call.name, options, pattern, [], paths))
         safe = safe and all(step.safe for step in group)
-        return [Step(CallKind.SEARCH_SOURCE, fields, safe=safe)]
+        return [Step(CallKind.SEARCH_SOURCE, fields, safe=safe, plain=all(step.plain for step in group))]
+    plain = [step.plain for step in group]
     group = through(call, safe=safe)
+    for step, before in zip(group, plain, strict=False):
+        step.plain = before
     inverted = options.has("-v", "--invert-match")
     for step in group:
         if step.kind in {CallKind.SEARCH_SOURCE, CallKind.LIST_SOURCE} and pattern is not None:
