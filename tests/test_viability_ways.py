@@ -536,3 +536,54 @@ def test_what_start_up_puts_into_an_option_chooses_the_way(seams: Engine) -> Non
     assert "seam_grip" not in seam(seams, "plain", "sm100").scenario
     # What was given is no affair of start-up's.
     assert seam(seams, "grip", "sm120", seam_grip="loose").row.verdict is Verdict.NO_STATIC_OBSTACLE
+
+
+STEPS = """\
+def settle(server_args):
+    from sglang.srt.start.checks import check_weave, dress_weave
+
+    run(check_weave, server_args)
+    if server_args.dressed:
+        run(dress_weave, server_args)
+
+
+def run(step, server_args):
+    step(server_args)
+"""
+CHECKS = """\
+from sglang.srt.platform import get_device_capability
+
+
+def check_weave(server_args):
+    if server_args.weave_backend == "elm" and get_device_capability()[0] == 12:
+        raise ValueError("no elm there")
+
+
+def dress_weave(server_args):
+    if server_args.weave_backend == "amber" and get_device_capability()[0] == 12:
+        raise ValueError("no amber there")
+"""
+
+
+def test_the_steps_of_start_up_check_options(engine: Engine) -> None:
+    """Functions beside the options that another one runs, whatever else holds; not where it may not."""
+    declared = (engine.root / SERVER_ARGS).read_text(encoding="utf-8")
+    (engine.root / SERVER_ARGS).unlink()
+    engine.add("sglang/srt/start/server_args.py", declared)
+    engine.add("sglang/srt/start/steps.py", STEPS)
+    engine.add("sglang/srt/start/checks.py", CHECKS)
+    row = engine.trace("elm", "sm120").row
+    assert (row.verdict, row.because) == (Verdict.BLOCKED, Because.ARCHITECTURE)
+    assert row.evidence[-1].file == "sglang/srt/start/checks.py"
+    assert engine.trace("elm", "sm100").row.verdict is Verdict.NO_STATIC_OBSTACLE
+    assert engine.trace("amber", "sm120").row.verdict is Verdict.NO_STATIC_OBSTACLE
+
+
+@pytest.mark.parametrize("made", ["tvm_ffi.load_module(path).run(x)", "cutlass.cute.compile(run, x)"])
+def test_what_was_compiled_for_the_device_at_hand_is_a_kernel(engine: Engine, made: str) -> None:
+    own = f"import cutlass.cute\nimport tvm_ffi\n\n\ndef run(x, path=None):\n    return {made}\n"
+    engine.add("sglang/srt/own.py", own)
+    before_elm(engine, "from sglang.srt.own import run\nreturn run(x)")
+    assert engine.trace("elm", "sm120").row.verdict is Verdict.NO_STATIC_OBSTACLE
+    engine.edit("sglang/srt/own.py", made, "otherlib.look(x)")
+    assert engine.trace("elm", "sm120").row.verdict is Verdict.UNKNOWN

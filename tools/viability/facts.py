@@ -137,6 +137,7 @@ class Facts:
         """Packages outside the sources that the run met."""
         self.compute = frozenset(data["compute"])
         self.fetchers = tuple(f"{name}." for name in data["fetchers"])
+        self.compilers = frozenset(data["compilers"])
         self.builders = tuple(data["builders"])
         self.capability = (Tainted(major, arch), Tainted(minor, arch))
         self._calls: dict[str, Any] = {
@@ -233,6 +234,9 @@ class Facts:
             m.fetches.append(Fetch(m.site(frame, node, "call"), names, doubts))
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
+        if path in self.compilers and m.by_option and frame is not None:
+            name = f"{frame.module.name}.{getattr(frame.function, 'name', path)}"
+            m.crossings.append(Crossing(name, frame.module.file, m.site(frame, node, "call"), True, True))
         if path in self.builders:
             return External(f"{path}()")
         if (

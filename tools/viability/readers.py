@@ -43,7 +43,8 @@ class Readers:
         """``(module, class or None, function)`` that always look at an option while options are settled.
 
         Methods of the options class that its ``__post_init__`` calls, and functions beside the options that
-        a decorator of the same package registers; each takes the options object and nothing else.
+        a decorator of the same package registers or that are steps of a function there, whatever else holds;
+        each takes the options object and nothing else.
         """
         if field not in self._validators:
             self._validators[field] = [
@@ -75,10 +76,15 @@ class Readers:
     def _registered(self, module: Module, function: ast.FunctionDef) -> bool:
         folder = module.file.rpartition("/")[0]
         beside = any(home.startswith(folder) and folder.count("/") >= 2 for home in self.homes)
-        return (
-            beside
-            and len(function.args.args) == 1
-            and any(isinstance(decorator, ast.Name) for decorator in function.decorator_list)
+        if not beside or len(function.args.args) != 1:
+            return False
+        if function.decorator_list:
+            return any(isinstance(decorator, ast.Name) for decorator in function.decorator_list)
+        return any(
+            _is_step(other, function.name)
+            for home in self.modules_with(f"{function.name}, ".encode())
+            if home.file.startswith(folder) and home is not module
+            for _, other in _functions(home.tree)
         )
 
     def readers(self, field: str) -> list[Reader]:
@@ -94,6 +100,17 @@ class Readers:
                 )
             ]
         return self._found[field]
+
+
+def _is_step(function: ast.FunctionDef, name: str) -> bool:
+    """Whether a function hands another one, called ``name``, what it was given itself, in any case."""
+    given = {a.arg for a in function.args.args[:1]}
+    for statement in function.body:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            handed = [arg.id for arg in statement.value.args if isinstance(arg, ast.Name)]
+            if name in handed and given & set(handed):
+                return True
+    return False
 
 
 def _installs(function: ast.FunctionDef, field: str) -> bool:
