@@ -197,9 +197,24 @@ def _draw(trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, An
     label = "it says" if row.verdict == Verdict.BLOCKED else "not followed"
     for note in trace.notes:
         lines.append([(f"{label}: {squeeze(note)}", "dim")])
+    lines += _claims(trace.claims)
     lines += _openings(trace.openings)
     lines += _versions(elsewhere)
     draw(lines)
+
+
+def _claims(claims: Sequence[Any]) -> list[Line]:
+    """What is only said, with a mark where the gates say otherwise."""
+    from agent.reasons import where
+    from agent.text import shorten, squeeze
+
+    lines: list[Line] = [[("", "")], [("what is said beside the gates (it decides nothing):", "bold")]]
+    for one in claims:
+        mark = "differs" if one.differs else one.says
+        text = shorten(squeeze(one.evidence.text), 110)
+        lines.append([(f"  {mark}: ", "yellow" if one.differs else ""), (text, "dim")])
+        lines[-1].append((f"  {squeeze(where(one.evidence))}", ""))
+    return lines if claims else []
 
 
 _WHAT = {

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 from packaging.version import InvalidVersion, Version
 
-from tools.viability.interpreter.calls import bind_arguments
+from tools.viability.interpreter.calls import bind_arguments, refuse_unexpected
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import module_value
@@ -267,7 +267,11 @@ def _signature(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     if not isinstance(function, Function):
         return UNKNOWN
 
-    def bind(m_: Machine, a: list[Any], k: dict[str, Any], *__: Any) -> Any:
+    def bind(m_: Machine, a: list[Any], k: dict[str, Any], frame: Any = None, node: Any = None) -> Any:
+        if frame is not None and node is not None:
+            refuse_unexpected(
+                m_, function, k, frame, m_.stack[-1] if m_.stack else m_.site(frame, node, "call")
+            )
         inner = Frame(function.module, {}, parent=function.closure)
         bind_arguments(m_, function, a, k, inner)
         return Open("bound arguments", {"arguments": dict(inner.locals), "apply_defaults": Native("", _none)})

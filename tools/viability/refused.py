@@ -76,7 +76,8 @@ def refused_row(
         return unknown(cell, f"start-up does not know the value as it stands ({text})", run, tree, again)
     needs = needed(refusal, tree) if sized is not None else ()
     # What a number is computed with is no list that it is tested against.
-    evidence, hops = story(refusal, tree, tested=sized is None or any("in" in one.op for one in needs))
+    computed = bool(needs) and not any("in" in one.op for one in needs)
+    evidence, hops = story(refusal, tree, tested=not computed)
     row = Row(
         component=cell.component,
         backend=cell.backend,

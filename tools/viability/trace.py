@@ -21,6 +21,7 @@ from tools.viability.batch import follow
 from tools.viability.cache import TraceCache
 from tools.viability.cell import Cell, Judgement
 from tools.viability.checkpoint import read_checkpoint
+from tools.viability.claims import Claim, claims
 from tools.viability.profile import engines
 from tools.viability.unblock import Opening, openings
 from tools.viability.undecided import unknown
@@ -50,6 +51,8 @@ class ExplainInput(TraceInput):
 
     openings: bool = True
     """What would open the gate that refuses it."""
+    claims: bool = True
+    """What is said of it beside the gates."""
 
 
 class Hop(Contract):
@@ -72,6 +75,8 @@ class Trace(Contract):
     notes: tuple[str, ...] = ()
     openings: tuple[Opening, ...] = ()
     """What would open the gate that refuses, where that was asked for."""
+    claims: tuple[Claim, ...] = ()
+    """What comments, documentation, messages and tests say; they decide nothing."""
 
 
 @tool(effect=Effect.READS, alone=True)
@@ -197,7 +202,10 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
         judged = analysis.judge(question, scenario, models)
         hops = _hops(analysis, judged)
         opening: tuple[Opening, ...] = ()
-        if isinstance(cell, ExplainInput):
+        claimed: tuple[Claim, ...] = ()
+        if isinstance(cell, ExplainInput) and cell.claims:
+            claimed = claims(analysis, question, judged)
+        if isinstance(cell, ExplainInput) and cell.openings:
             opening = openings(analysis, question, {**scenario, **judged.under}, models, judged)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in us must not take the batch down
         return _failed(cell, f"{type(error).__name__}: {error}")
@@ -207,6 +215,7 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
         scenario={**scenario, **judged.under, **({"layer": judged.place} if judged.place else {})},
         notes=tuple(judged.notes),
         openings=opening,
+        claims=claimed,
     )
     return _Done(trace.model_dump_json(), True)
 

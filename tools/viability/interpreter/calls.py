@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 from tools.viability.interpreter.branches import pop_pending
@@ -186,6 +187,7 @@ def call_function(
     if again >= (RECURSION_UNSURE if m.uncertain else RECURSION):
         return UNKNOWN  # a walk over something that is not known has no end
     m.active[id(f.node)] = again + 1
+    refuse_unexpected(m, f, kwargs, frame, site)
     bind_arguments(m, f, args, kwargs, inner)
     m.stack.append(site)
     try:
@@ -269,6 +271,30 @@ def _note_crossing(
     made = Crossing(name, frame.module.file, site, by_option, True, not m.uncertain, m.doubts, told, works)
     m.crossings.append(made)
     return made
+
+
+def refuse_unexpected(
+    m: Machine, f: Function, kwargs: dict[str, Any], frame: Frame | None, site: Site
+) -> None:
+    """A library's function refuses a keyword that the version at hand does not have."""
+    if frame is None or not kwargs or f.module.name.split(".", 1)[0] == m.facts.root:
+        return
+    spec = f.node.args
+    if spec.kwarg is not None or "**" in kwargs:
+        return
+    known = {a.arg for a in (*spec.args, *spec.kwonlyargs)}
+    unexpected = next((name for name in kwargs if name not in known), None)
+    if unexpected is not None:
+        end = f.node.body[0].lineno - 1 if isinstance(f.node.body, list) else f.node.lineno
+        declared = Site(f.module.file, f.node.lineno, "declared", max(end, f.node.lineno))
+        raise m.refuse(
+            replace(site, role="raise"),
+            TypeError,
+            frame=frame,
+            guard=of(Kind.DEPENDENCY).at(declared),
+            cause="name",
+            message=f"{f.name}() got an unexpected keyword argument {unexpected!r}",
+        )
 
 
 def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], inner: Frame) -> None:
