@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import agent, one_line
+from conftest import Wheels
+from program import START, agent, one_line, variables
 from test_cli_light import known_engine
 from wheel_index import Index
 
+from agent.cli.common import Context
 from memory.home import Home
+from tools.environment.experiment import parse_test
 from tools.environment.store import list_environments
 
 GATE = "minilib/gemm.py"
@@ -127,6 +132,55 @@ def test_the_release_of_an_engine_that_brought_an_option(
         found = json.loads(finished.stdout)
         assert (found["same"]["version"], found["other"]["version"]) == ("1.3", "1.4")
         assert found["analyses"] <= 4
+
+
+def test_one_that_was_killed_goes_on_where_it_was(home: Home, released: Index) -> None:
+    command = [
+        "environment",
+        "bisect",
+        "sglang==1.0",
+        "--package",
+        "minilib",
+        "--good",
+        "0.1",
+        "--bad",
+        "0.17",
+    ]
+    killed = subprocess.Popen(
+        [*START, *command, "--test", TEST, "--json"],
+        env=variables(home.root), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert killed.stderr is not None
+    looked = 0
+    for line in killed.stderr:
+        looked += line.startswith("· minilib ") and "(" not in line  # a verdict, not a wheel
+        if looked == 3:
+            killed.kill()
+            break
+    killed.stderr.close()
+    assert killed.wait() == -signal.SIGKILL
+    done = agent(*command, "--test", TEST, "--json", home=home.root)
+    found = json.loads(done.stdout)
+    assert (found["same"]["version"], found["other"]["version"]) == ("0.11", "0.12")
+    # What was looked at is neither fetched nor read again.
+    assert done.stderr.count("· created environment ") <= found["analyses"] - 3
+    assert done.stderr.count(" cells to follow") <= found["analyses"] - 3
+    assert "listing versions" not in done.stderr
+
+
+@pytest.mark.network
+def test_the_real_release_that_opened_a_gate(wheels: Wheels) -> None:
+    test = parse_test("static moe_runner flashinfer_trtllm sm120 quantisation=nvfp4")
+    outcomes = []
+    for version in ("0.6.5", "0.6.7"):
+        made = wheels("sglang==0.5.9", f"flashinfer-python=={version}")
+        kept = Home(made.root.parents[2])
+        outcomes.append(test.run(Context(kept), made))
+    assert [outcome.says for outcome in outcomes] == ["blocked", "unknown"]
+    trace = outcomes[0].trace
+    assert trace is not None
+    gate = trace.row.evidence[0]
+    assert (gate.file, gate.text) == ("flashinfer/jit/fused_moe.py", "supported_major_versions=[10]")
 
 
 def test_where_nothing_changed_it_says_so(home: Home, released: Index) -> None:

@@ -117,7 +117,7 @@ def test_each_environment_compiles_into_a_cache_of_its_own(home: Home, full: Env
     upgrade(home, "run", Wanted(("latest",)), lambda _: True, silent, CLOCK)
     found = collection(home)
     assert found.gone == (full.name,)
-    assert found.free >= 10_000
+    assert found.space.free >= 10_000
     collect(home, found.gone)
     assert not Path(one["TRITON_CACHE_DIR"]).exists()
     assert (Path(other["TRITON_CACHE_DIR"]) / "kernel").exists()

@@ -269,12 +269,24 @@ def gc(yes: bool, as_json: bool) -> None:
         if yes:
             collect(home, found.gone)
     if as_json:
-        emit({"kept": found.kept, "gone": list(found.gone), "bytes": found.free, "removed": yes})
+        emit(
+            {
+                "kept": found.kept,
+                "gone": list(found.gone),
+                "bytes": found.space.free,
+                "held": found.space.held,
+                "removed": yes,
+            }
+        )
         return
     rows = [["keeps", name, why] for name, why in found.kept.items()]
     rows += [["removed" if yes else "would remove", name, ""] for name in found.gone]
     say(table(rows))
-    click.echo(f"{human_size(found.free)} {'came back' if yes else 'would come back: do it with --yes'}")
+    back = "came back" if yes else "would come back: do it with --yes"
+    click.echo(f"{human_size(found.space.free)} {back}")
+    if found.space.held:
+        held = human_size(found.space.held)
+        click.echo(f"{held} more are in uv's cache too, which gives them back: uv cache clean")
 
 
 def fold(home: Home) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,12 +23,21 @@ PART = "*.part"
 
 
 @dataclass(frozen=True)
+class Space:
+    """Bytes on disk that come back when some folders are removed, and those that others hold on to: a file
+    that is linked to from outside, as uv's cache does, stays until it goes from there."""
+
+    free: int
+    held: int
+
+
+@dataclass(frozen=True)
 class Collection:
-    """``kept``: why, by environment. ``free``: bytes that come back when those of ``gone`` are removed."""
+    """``kept``: why, by environment; ``gone``: what can be removed, which gives back ``space``."""
 
     kept: dict[str, str]
     gone: tuple[str, ...]
-    free: int
+    space: Space
 
 
 def collection(home: Home) -> Collection:
@@ -35,11 +45,9 @@ def collection(home: Home) -> Collection:
     environments = list_environments(home)
     kept = _kept(home, environments)
     gone = tuple(one.name for one in environments if one.name not in kept)
-    left = [
-        home.environments / PARTIAL,
-        *stale_caches(home, [one for one in environments if one.name in kept]),
-    ]
-    return Collection(kept, gone, occupied([*left, *(home.environments / name for name in gone)]))
+    caches = stale_caches(home, [one for one in environments if one.name in kept])
+    folders = [[home.environments / name for name in names] for names in (gone, kept)]
+    return Collection(kept, gone, space([home.environments / PARTIAL, *caches, *folders[0]], folders[1]))
 
 
 def collect(home: Home, names: Iterable[str]) -> None:
@@ -78,15 +86,23 @@ def _kept(home: Home, environments: Iterable[Environment]) -> dict[str, str]:
     return {one.name: why[one.name] for one in environments if one.name in why}
 
 
-def occupied(paths: Iterable[Path]) -> int:
-    """Bytes on disk that come back when all of ``paths`` are removed: a file that others link to stays."""
+def space(gone: Iterable[Path], kept: Iterable[Path]) -> Space:
+    """Of removing ``gone``; what ``kept`` has too does not count at all."""
     links: dict[tuple[int, int], int] = {}
     sizes: dict[tuple[int, int], tuple[int, int]] = {}
-    for path in paths:
+    for about in _files(gone):
+        key = (about.st_dev, about.st_ino)
+        links[key] = links.get(key, 0) + 1
+        sizes[key] = (about.st_nlink, about.st_blocks * 512)
+    for about in _files(kept) if sizes else ():
+        sizes.pop((about.st_dev, about.st_ino), None)
+    free = sum(size for key, (number, size) in sizes.items() if links[key] == number)
+    return Space(free, sum(size for _, size in sizes.values()) - free)
+
+
+def _files(folders: Iterable[Path]) -> Iterator[os.stat_result]:
+    for path in folders:
         for folder, _, names in os.walk(path):
             for name in names:
-                about = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - there may be 30,000
-                key = (about.st_dev, about.st_ino)
-                links[key] = links.get(key, 0) + 1
-                sizes[key] = (about.st_nlink, about.st_blocks * 512)
-    return sum(size for key, (number, size) in sizes.items() if links[key] == number)
+                with suppress(FileNotFoundError):  # somebody else clears up too
+                    yield os.lstat(f"{folder}/{name}")
