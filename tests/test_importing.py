@@ -165,3 +165,17 @@ def test_a_format_of_another_distribution_is_found_by_its_entry_point(tmp_path: 
     assert (session["id"], session["format"], session["failures"]) == ("1", "mine", 1)
     (info / "entry_points.txt").write_text("[assay.importers]\nmine = nowhere\n")
     one_line(agent("transcripts", "import", str(tmp_path / "x.txt"), **more), 2, "mine", "cannot be loaded")
+
+
+GOLDEN = Path(__file__).parent / "golden" / "imported"
+
+
+@pytest.mark.parametrize("golden", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.name)
+def test_the_events_of_a_sample_stay_what_they_are(golden: Path, home: Home) -> None:
+    """The format is a contract: what was written before is read by later programs, and stands in reports."""
+    (sample,) = SAMPLES.glob(f"{golden.stem}.*")
+    (kept,) = import_path(home, sample, lambda value: value, lambda _: None)
+    *events, end = kept.path.read_text(encoding="utf-8").splitlines()
+    *expected, expected_end = golden.read_text(encoding="utf-8").splitlines()
+    assert events == expected
+    assert json.loads(end) == {**json.loads(expected_end), "origin": str(sample)}

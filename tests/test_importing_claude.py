@@ -228,7 +228,7 @@ def test_how_a_call_ended(
 def test_results_that_were_cleared_keep_what_was_returned(home: Home, writer: Writer, tmp_path: Path) -> None:
     writer.user("u1", "go")
     writer.answer("a1", "msg_1", call("t1", "cat big"))
-    writer.user("r1", result("t1", "big"))
+    writer.user("r1", result("t1", "b…"), toolUseResult={"stdout": "big", "stderr": ""})
     writer.add(
         "system", "m1", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": ["t1"]}
     )

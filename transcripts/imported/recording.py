@@ -25,6 +25,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _OTHER_BYTES = 64 << 10
 """Characters of an unknown record that are kept; of a longer one its beginning and its place."""
 _TITLE = 200
+_NOTHING: tuple[Any, ...] = (None, "", (), [], {})
 
 Where = Mapping[str, Any]
 """The ``source`` of an event."""
@@ -261,7 +262,9 @@ class Recording:
         if isinstance(at, str):
             self.facts.setdefault("started", at)
             self.facts["ended"] = max(at, self.facts.get("ended", at))
-        event: Event = {key: value for key, value in fields.items() if value not in (None, "", (), [], {})}
+        event: Event = {
+            key: value for key, value in fields.items() if value is not False and value not in _NOTHING
+        }
         event |= {"seq": self._next, "kind": kind}
         if self.id is None:
             # Where it stands, and in which file, makes it no other session.
