@@ -304,8 +304,10 @@ REAL = [
     ("sed -n '25,60p'", "metrics/func_timer.py", Drift.MOVED, "sglang/srt/observability/func_timer.py:25-59"),
     # The class has another base, and more members between those of before.
     ("sed -n '57,70p'", "layers/moe/utils.py", Drift.CHANGED, None),
-    # No file holds the fused router's kernel any more.
-    ("sed -n '12,25p'", "layers/moe/router.py", Drift.GONE, None),
+    # Into a package beside, and a line up.
+    ("sed -n '12,25p'", "layers/moe/router.py", Drift.MOVED, "sglang/kernels/ops/moe/router.py:11-24"),
+    # Neither the file nor its class is there.
+    ("sed -n '11,20p'", "managers/async_mm_data_processor.py", Drift.GONE, None),
     # One line, at 231 then and at 642 now.
     ("grep -n '^def is_tbo'", "layers/moe/utils.py", Drift.MOVED, "sglang/srt/layers/moe/utils.py:642"),
     # kernels.py is no longer there.

@@ -124,21 +124,23 @@ def _compose(call: Call, args: list[Arg]) -> list[Step]:
     if word == "exec":
         return _exec(call, rest)
     if word in {"up", "start", "restart"}:
-        files = options.values("-f", "--file", "-p", "--project-name")
-        return _started(call, f"compose {word}", [*rest, *files])
+        return _started(call, rest, options.values("-f", "--file", "-p", "--project-name"))
     if word == "pull":
         return [call.step(CallKind.UPGRADE_ENVIRONMENT, {"manager": call.name}, safe=False)]
     safe = call.trusted and word in {"ps", "logs", "config", "images", "top", "ls"}
     return call.other(safe=safe, changes=word in _STOPS, note=f"compose {word}")
 
 
-def _started(call: Call, word: str, args: list[Arg]) -> list[Step]:
-    """A composition is brought up: a server where its name says so."""
-    names = [str(name) for name in args if not name.startswith("-")]
+def _started(call: Call, args: list[Arg], files: list[Arg]) -> list[Step]:
+    """A composition is brought up: a server where the name of a service or of its file says so."""
+    services = [str(name) for name in args if not name.startswith("-")]
+    names = [*services, *files]
     engine = next((found for name in names if (found := servers.of_unit(name)) is not None), None)
     if engine is None:
-        return call.other(changes=True, note=f"{call.name} {word}")
-    fields: Fields = {"engine": engine, "model": None, "port": None, "flags": {}, "container": names[0]}
+        return call.other(changes=True, note=f"{call.name} up")
+    fields: Fields = {"engine": engine, "model": None, "port": None, "flags": {}}
+    if services:
+        fields["container"] = services[0]
     return [call.step(CallKind.LAUNCH_SERVER, fields, safe=False)]
 
 

@@ -135,6 +135,12 @@ def _expression(args: list[Arg]) -> _Found:
             found.fields["maxdepth"] = int(depth) if depth.isdigit() else depth
         elif word in _RUNS:
             found.runs.append(_until_end(args))
+        elif word == "-prune":
+            for name, into in (("path_globs", "exclude_paths"), ("globs", "exclude")):
+                held = found.globs if name == "globs" else found.fields.get(name, [])
+                if held and args[:1] != ["-print"]:
+                    found.fields.setdefault(into, []).append(held.pop())
+                    break
         elif word == "-delete":
             found.changes = True
         elif word.startswith(("-fprint", "-fls")):

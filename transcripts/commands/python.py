@@ -9,6 +9,8 @@ from transcripts.commands.call import Call
 from transcripts.commands.effects import through
 from transcripts.commands.model import Step
 from transcripts.commands.options import Grammar, parse_options, programs
+from transcripts.commands.reads import read_step
+from transcripts.commands.windows import Window
 from transcripts.commands.words import Arg
 
 _PYTHON = Grammar(
@@ -56,8 +58,14 @@ def _module(call: Call, module: str, args: list[Arg]) -> list[Step]:
     if module in _RUNNERS:
         name = _RUNNERS[module]
         return call.again([Arg(name), *args])
-    if module == "json.tool" and not any(not word.startswith("-") for word in args):
-        return through(call, safe=call.trusted)
+    if module == "json.tool":
+        files = [str(word) for word in args if not word.startswith("-")]
+        if not files and not call.pipe.first:
+            return through(call, safe=call.trusted)
+        if len(files) == 1:  # a second one is written to
+            step = read_step(call, files[0], Window(), safe=call.trusted)
+            step.window, step.plain = None, False
+            return [step]
     return _code(call, f"python -m {module}")
 
 

@@ -18,6 +18,7 @@ from transcripts.commands.scripts import Shown, awk_script, sed_script
 from transcripts.commands.windows import Window
 from transcripts.commands.words import Arg
 
+_LISTED = {CallKind.READ_SOURCE, CallKind.SEARCH_SOURCE, CallKind.LIST_SOURCE, CallKind.GPU_STATUS}
 MOST = 500
 """Files of one call that are followed."""
 
@@ -94,7 +95,7 @@ def _narrowed(call: Call, reading: Reading) -> list[Step]:
         step.safe &= reading.safe
         step.plain &= reading.plain
         if step.window is None or len(group) > 1:
-            if reading.limit:
+            if reading.limit and step.kind in _LISTED:
                 name = "limit" if reading.limit > 0 else "limit_tail"
                 step.fields.setdefault(name, abs(reading.limit))
             step.window = None
@@ -223,7 +224,9 @@ def _bat(call: Call) -> Reading:
     return Reading(options.arguments, safe, lambda window: [window.part(start, end)])
 
 
-_PERL_LINES = re.compile(r"\s*print\s+if\s+(?:\$\.\s*==\s*)?(\d+)\s*\.\.\s*(?:\$\.\s*==\s*)?(\d+)\s*;?\s*")
+_PERL_LINES = re.compile(
+    r"\s*print\s+if\s+(?:\$\.\s*(?:==|>=)\s*)?(\d+)\s*(?:\.\.|&&\s*\$\.\s*<=)\s*(?:\$\.\s*==\s*)?(\d+)\s*;?\s*"
+)
 
 
 def _perl(call: Call) -> Reading:

@@ -83,7 +83,12 @@ def _shown_quiet(commands: list[SedCommand]) -> Shown:
 
 
 def _shown(commands: list[SedCommand]) -> Shown:
+    letters = [command.letter for command in commands]
+    if letters == ["q", "d"] and (commands[0].first or "").isdigit() and commands[1].first is None:
+        return Shown(spans=[(int(commands[0].first or "1"),) * 2])  # 5q;d
     for command in commands:
+        if letters == ["d"] and not command.negated and (span := _span(command)) is not None and span[0] == 1:
+            return Shown(spans=[(span[1] + 1, None)] if span[1] else [])
         if command.letter == "d" and command.negated and (span := _span(command)) is not None:
             return Shown(spans=[span])
         if command.letter in "qQ" and command.first is not None and command.first.isdigit():
@@ -236,11 +241,15 @@ def awk_script(script: str, variables: dict[str, str]) -> Shown | None:
         if re.fullmatch(r"\d+", value):
             script = re.sub(rf"\b{re.escape(name)}\b", value, script)
     shown = Shown()
+    last: int | None = None
     for rule in _AWK_RULE.finditer(script):
         condition, action = rule[1].strip(" ;\n"), rule[2]
         if not condition and not action:
             continue
         if action and not re.search(r"\bprint", action):
+            ends = _awk_span(condition)
+            if ends is not None and re.fullmatch(r"\{\s*exit\s*;?\s*\}", action):
+                last = ends[0] - (not shown.spans)  # the line itself is shown where the exit comes after
             continue
         shown.plain &= not action or bool(_AWK_LINE.fullmatch(action))
         span = _awk_span(condition)
@@ -251,6 +260,8 @@ def awk_script(script: str, variables: dict[str, str]) -> Shown | None:
             shown.patterns = (ways[1], ways[2])
         elif ways:
             shown.match = ways[1]
+    if last is not None and len(shown.spans) == 1 and shown.spans[0][1] is None:
+        shown.spans = [(shown.spans[0][0], last)]
     return shown
 
 

@@ -24,8 +24,9 @@ _SSH_OPTIONS = {
     *("passwordauthentication", "preferredauthentications", "controlmaster", "controlpersist", "compression"),
 }
 """Options of ssh that run nothing here."""
+_ENTER_KEYS = {"enter", "c-m", "kpenter", "c-j"}
 _KEYS = re.compile(
-    r"(?:C|M|S)-.|Enter|Escape|Space|Tab|BSpace|Up|Down|Left|Right|Home|End|PageUp|PageDown|F\d+"
+    r"(?:C|M|S)-.|Enter|ENTER|enter|KPEnter|Escape|Space|Tab|BSpace|Up|Down|Left|Right|Home|End|Page\w+|F\d+"
 )
 
 
@@ -201,7 +202,7 @@ def tmux(call: Call) -> list[Step]:
     if word in {"send-keys", "send"}:
         options = parse_options(args, _TMUX_KEYS)
         typed = [key for key in options.arguments if not _KEYS.fullmatch(key)]
-        if not typed or not any(key in {"Enter", "C-m", "KPEnter", "C-j"} for key in options.arguments):
+        if not typed or not any(key.lower() in _ENTER_KEYS for key in options.arguments):
             return call.other(changes=True, note="tmux send-keys")
         return _elsewhere(call, options, " ".join(typed), "tmux")
     if word in _NEW:
