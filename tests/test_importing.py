@@ -75,6 +75,7 @@ def test_calls_have_their_results(home: Home) -> None:
     session = imported(home, SAMPLES / "claude_code_small_session.json")
     with Library(home) as library:
         calls = list(library.open(session.id).calls())
+    assert session.title == "Create a simple Python function to add two numbers"
     (failed,) = [call for call in calls if call.failed]
     assert (failed.tool, failed.command, failed.exit_code) == ("Bash", "python -m pytest tests/ -v", 1)
     assert "expected 5 but got None" in failed.returned

@@ -234,6 +234,7 @@ class Recording:
             key: name_of(value) if key in {"parent", "fork_of"} else value
             for key, value in self.facts.items()
         }
+        facts.setdefault("title", " ".join(self._first.split()) or None)
         return Session(
             id=name_of(id_),
             format=self.format,
