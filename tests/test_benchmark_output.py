@@ -118,6 +118,13 @@ Median TPOT (ms):                        24.10
     assert benchmark_runs("throughput\nConcurrency:   3\nSuccessful requests:   9\n") == []
 
 
+def test_numbers_and_files_before_lines_are_passed_over() -> None:
+    for before in ("12:", "runs/c8.log-", "runs/c8.log:12:", "   12→", "12\t", "12| "):
+        (run,) = benchmark_runs(f"{before}Output token throughput (tok/s):         301.00\n")
+        (figure,) = run.figures
+        assert (figure.value, figure.excerpt[:6]) == (301, "Output")
+
+
 def test_single_batches_and_offline_runs() -> None:
     (batch,) = benchmark_runs(
         "Prefill. latency: 0.12345 s, throughput:   8294.12 token/s\n"

@@ -163,6 +163,20 @@ def test_a_refusal_belongs_to_the_component_whose_source_raises_it(tmp_path: Pat
     assert (cells(fault), fault["unknown"][0]) == ([], "which of moe_runner triton, attention flashinfer")
 
 
+def test_a_file_of_results_is_read_through_the_tool_that_showed_it(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    result = ["{", '"duration": 3.0, "request_throughput": 1.5,', '"total_token_throughput": 99.5}']
+    shown = "".join(f"{number:>6}→{line}\n" for number, line in enumerate(result, 1))
+    told.uses("Read", {"file_path": "/w/result.json"}, shown)
+    (candidate,) = proposed(told, tmp_path, home)
+    assert [(one["metric"], one["json_pointer"]) for one in candidate["figures"]] == [
+        ("duration", "/duration"),
+        ("request_throughput", "/request_throughput"),
+        ("total_throughput", "/total_token_throughput"),
+    ]
+    assert candidate["unknown"] == ["backend", "architecture", "engine"]
+
+
 @pytest.mark.parametrize(
     ("command", "output", "arch"),
     [

@@ -20,6 +20,8 @@ LONGEST = 400
 """Characters of a line of text that may hold a figure; documents may be longer."""
 
 _MARKS = re.compile(r"tok/s|token/s|tokens/s|req/s|requests/s|\(ms\)|latency|last_ttft|throughput")
+_BEFORE = re.compile(r"\A(?:[\w./-]+\.\w+[:-])?(?:\d+(?:[:-]|→|\t|\| ?))?")
+"""What grep and readers of files put before a line: its file, its number."""
 _TABLE = re.compile(r"={3,} ?(?:Serving|Offline Throughput) Benchmark Result ?={3,}")
 _ROW = re.compile(r"([A-Z][\w ./-]*(?:\([\w/% ]+\))?): +(\S+)$")
 _OF = re.compile(r"(mean|median|std|min|max|p\d+(?:\.\d+)?) (.+) \(ms\)$")
@@ -69,7 +71,7 @@ def _runs(output: str) -> Iterator[Run]:
     going = Run(1)
     table = False
     for number, raw in enumerate(output.split("\n"), 1):
-        text = raw.strip()
+        text = _BEFORE.sub("", raw.strip(), count=1)
         begins, ends = _TABLE.fullmatch(text) is not None, table and bool(text) and not text.strip("=")
         document = _document(text) if text.startswith("{") and text.endswith("}") else None
         figures = [] if len(text) > LONGEST or document else list(_in_text(text, table))

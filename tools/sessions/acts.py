@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memory.terms import CallKind
+from tools.rerun.recorded import recorded, without_numbers
 from transcripts.commands import Parsed, Step, parse_command
 from transcripts.imported.model import Call
 
@@ -35,6 +36,13 @@ class Act:
     def output(self) -> str:
         """What the tool gave, whole; else what the model saw of it."""
         return self.call.returned or self.call.shown
+
+    @cached_property
+    def plain(self) -> str:
+        """The output without what a tool that reads files put around it: tags, numbers before lines."""
+        if self.call.command is not None:
+            return self.output
+        return "\n".join(without_numbers(recorded(self.output)).lines)
 
     @cached_property
     def parsed(self) -> Parsed:

@@ -179,7 +179,7 @@ def _figures(act: Act, attempts: Attempts) -> Iterator[tuple[Candidate, int | No
     if not act.output or not (measured or act.kind is CallKind.READ_SOURCE or act.shows_a_log):
         return
     attempt = attempts.of_benchmark(act) if measured else None
-    for run in benchmark_runs(act.output):
+    for run in benchmark_runs(act.plain):
         first = run.figures[0]
         cells = () if attempt is None else _cells(attempt)
         context = _Context(attempt, None, act.said, "")

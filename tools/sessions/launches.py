@@ -65,7 +65,7 @@ def _signs(act: Act) -> Iterator[tuple[str, str]]:
     """What an output shows of a launch: that it answered, figures, and how it failed."""
     if any(line in act.output for line in words()["ready"]):
         yield "answered", f"it answered (event {act.said})"
-    if figures := [figure for run in benchmark_runs(act.output) for figure in run.figures]:
+    if figures := [figure for run in benchmark_runs(act.plain) for figure in run.figures]:
         shown = ", ".join(f"{one.metric} {one.value:g} {one.unit}" for one in figures[:3])
         yield "figures", f"event {act.said} measured {shown}"
     cause = read_log(BytesIO(act.output.encode("utf-8", "replace"))).cause
