@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from compiled import cubin, fat_binary, image, library
-from viability_fixtures.support import METHOD, Engine, before_elm
+from viability_fixtures.support import ELM, METHOD, Engine, before_elm
 
 from memory.vocabulary import Because, Verdict
 from tools.viability.trace import Trace, trace_many
@@ -365,6 +365,20 @@ def test_what_is_fetched_for_one_generation_alone_is_taken_to_be_there(engine: E
     engine.edit("minilib/jit.py", "supported_major_versions=[10]", "supported_major_versions=[10, 12]")
     for arch in ("sm100", "sm120"):
         assert engine.trace("cedar", arch).row.verdict is Verdict.UNKNOWN
+
+
+def test_what_one_of_several_ways_fetches_stands_in_no_other_ways_way(engine: Engine) -> None:
+    engine.edit("minilib/gemm.py", "import functools\n", "import functools\n\nimport requests\n")
+    engine.add(
+        "minilib/more.py", "import requests\n\n\ndef mm_far(a, b):\n    requests.get(a)\n    return a\n"
+    )
+    engine.edit(METHOD, "import torch\n", "import otherlib\nimport torch\nfrom minilib.more import mm_far\n")
+    call = f"{ELM}            return mm_small("
+    for test, verdict in (("otherlib.far()", "no_static_obstacle"), ("x.numel() == 1", "unknown")):
+        far = f"{ELM}            if {test}:\n                return mm_far(x, layer.weight)\n"
+        engine.edit(METHOD, call, far + "            else:\n                return mm_small(")
+        assert engine.verdicts("elm", "sm100") == {"sm100": verdict}, test
+        engine.edit(METHOD, far + "            else:\n                return mm_small(", call)
 
 
 FETCHING = """\

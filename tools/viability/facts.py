@@ -231,7 +231,7 @@ class Facts:
             given = [*args, *frame.locals.values()]
             names = tuple(dict.fromkeys(text for text in map(bare, given) if isinstance(text, str)))
             doubts = m.doubts_before(frame.module.file)
-            m.fetches.append(Fetch(m.site(frame, node, "call"), names, doubts))
+            m.fetches.append(Fetch(m.site(frame, node, "call"), names, doubts, len(m.crossings)))
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
         if path in self.compilers and m.by_option and frame is not None:

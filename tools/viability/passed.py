@@ -9,7 +9,8 @@ from tools.source.tree import SourceTree
 from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
 from tools.viability.compiled import CompiledCode
 from tools.viability.evidence import evidence_at, first_gate
-from tools.viability.interpreter.records import RaiseRecord
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.records import Fetch, RaiseRecord
 from tools.viability.interpreter.values import Kind
 from tools.viability.runs import Run
 
@@ -75,7 +76,7 @@ def passed_row(
         row = Row(**common, verdict=Verdict.UNKNOWN)
         return Judgement(row, hops, [f"runs compiled code that was not read: {names}", *notes])
     kept = [fetch for fetch in m.fetches if code.fetched.runs_on(fetch, cell.arch)]
-    elsewhere = [fetch for fetch in m.fetches if fetch not in kept]
+    elsewhere = [fetch for fetch in m.fetches if fetch not in kept and not _beside(m, fetch)]
     if elsewhere and not dedicated():
         where = elsewhere[0].site
         held = code.fetched.kept(elsewhere[0])
@@ -110,6 +111,20 @@ def passed_row(
             "refused before it, so they are taken to be there"
         )
     return Judgement(Row(**common, verdict=Verdict.NO_STATIC_OBSTACLE), hops, notes)
+
+
+def _beside(m: Machine, fetch: Fetch) -> bool:
+    """Whether a way beside the one that fetches runs kernels, and not data decides which is taken."""
+    places = [other.place for other in m.fetches]
+    for choice in m.choices:
+        crossings = [side for side, _ in choice.sides]
+        if choice.free or not any(fetch.place - 1 in side for side in crossings):
+            continue
+        for side in crossings:
+            works = any(m.crossings[at].works and m.crossings[at].by_option for at in side)
+            if works and not any(place - 1 in side for place in places):
+                return True
+    return False
 
 
 def _is_serious(record: RaiseRecord) -> bool:

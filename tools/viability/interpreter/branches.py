@@ -115,7 +115,7 @@ def fork(
     writes: list[list[tuple[Any, Any, Any]]] = []
     raised: Raised | None = None
     exits, since = len(frame.pending), m.steps
-    choice = Choice(m.doubts, [])
+    choice = Choice(m.doubts, [], free=usual == (True, True))
     left: Leave | None = None
     after: Condition | None = None
     for index, body in enumerate(bodies):

@@ -103,6 +103,8 @@ class Fetch:
     """Texts at hand there: one may be the name of what is fetched."""
     doubts: int
     """Tests on the path to the file that fetches whose outcome is not known."""
+    place: int = 0
+    """How many calls had left their package by then."""
 
 
 @dataclass(slots=True)
@@ -115,6 +117,8 @@ class Choice:
 
     doubts: int
     sides: list[tuple[range, range]]
+    free: bool = False
+    """Data alone decides: every way is taken by some request."""
 
 
 class _Marker:
