@@ -125,3 +125,15 @@ def test_what_uv_says_is_told_without_passwords_and_with_what_to_do(tmp_path: Pa
     assert str(uv.explain(odd, ["sglang"], DEFAULT_PLATFORM)) == (
         "uv could not provide sglang: something new at https://…@host/simple and http://…@host"
     )
+
+
+def test_of_two_wheels_that_fit_the_one_that_was_noted_is_unpacked(home: Home, index: Index) -> None:
+    for tag in (
+        "cp312-cp312-manylinux_2_28_x86_64",
+        "cp312-cp312-manylinux_2_17_x86_64.manylinux_2_28_x86_64",
+    ):
+        index.add("library", "1", tag=tag, text=f"tag = {tag!r}\n")
+    made = create_environment(home, ["library==1"])
+    (wheel,) = made.wheels
+    (line, _) = made.tree().lines("library/__init__.py")
+    assert wheel.filename.split("-", 2)[2] == f"{line.split(chr(39))[1]}.whl"

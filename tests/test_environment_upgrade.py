@@ -261,6 +261,8 @@ def test_a_damaged_history_is_one_line_and_no_other_name_suffers(home: Home, pai
         with pytest.raises(ToolError, match=r"work\.json is damaged"):
             open_environment(home, "work")
     assert open_environment(home, "other") == pair
+    assert agent("environment", "forget", "work", home=home.root).returncode == 0
+    one_line(agent("environment", "forget", "work", home=home.root), 3, "'work' is no name here")
     listed = agent("environment", "list", home=home.root)
     assert listed.returncode == 0
     assert "← other" in listed.stdout
@@ -366,6 +368,8 @@ def test_a_folder_of_someone_else_gets_a_name_and_is_only_read(
         "someone else's",
     )
     (venv / "sglang" / "__init__.py").write_text("patched = 2\n")
+    assert agent("environment", "gc", "--yes", home=home.root).returncode == 0
+    assert (venv / "sglang" / "__init__.py").is_file(), "what is someone else's is never removed"
     assert "it has changed since" in agent("environment", "show", "mine", home=home.root).stdout
 
 

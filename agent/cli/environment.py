@@ -18,6 +18,7 @@ COMMANDS = {
     "adopt": ("agent.cli.environment_history:adopt", "Name a folder of someone else's; it is only read."),
     "upgrade": ("agent.cli.environment_history:upgrade", "Other versions, beside the old ones."),
     "rollback": ("agent.cli.environment_history:rollback", "Go back to what a name stood for before."),
+    "forget": ("agent.cli.environment_history:forget", "Take a name away; its environments stay."),
     "compare": ("agent.cli.environment_compare:compare", "What another environment changes for a target."),
     "bisect": ("agent.cli.environment_bisect:bisect", "Find the release that changed something."),
     "gc": ("agent.cli.environment_history:gc", "Give back disk space; what findings cite stays."),

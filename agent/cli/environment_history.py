@@ -244,6 +244,24 @@ def rollback(name: str, to: str | None, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("name")
+def forget(name: str) -> None:
+    """Take NAME away. Its environments stay until gc finds that nobody needs them.
+
+    \b
+    Examples:
+      agent environment forget work
+    """
+    from tools.environment.history import forget as take_away
+    from tools.locks import holding
+
+    home = the_home()
+    with holding([resource(name)], home, progress):
+        take_away(home, name)
+    click.echo(f"{name} stands for nothing now; what nobody needs goes with: agent environment gc")
+
+
+@click.command()
 @click.option("--yes", is_flag=True, help="Remove them. Without it: only say what would go.")
 @json_option
 def gc(yes: bool, as_json: bool) -> None:

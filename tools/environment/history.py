@@ -145,6 +145,17 @@ def go_back(home: Home, history: History, number: int) -> History:
     return _write(home, replace(history, chosen=number))
 
 
+def forget(home: Home, name: str) -> None:
+    """Let ``name`` stand for nothing; no environment goes with it. Raises :class:`ToolError` where it is no
+    name, or cannot be taken away. A damaged history goes too."""
+    try:
+        _path(home, check_name(name)).unlink()
+    except FileNotFoundError as error:
+        raise ToolError(f"{name!r} is no name here; see: agent environment current", missing=True) from error
+    except OSError as error:
+        raise ToolError(f"cannot remove {_path(home, name)} ({error.strerror or error})") from error
+
+
 def _path(home: Home, name: str) -> Path:
     return home.environments / FOLDER / f"{name}.json"
 
@@ -167,7 +178,7 @@ def _write(home: Home, history: History) -> History:
 
 def _damaged(path: Path) -> ToolError:
     return ToolError(
-        f"{path} is damaged: it does not say what {path.stem} stands for; remove it, then choose again: "
-        f"agent environment rollback {path.stem} --to ENVIRONMENT",
+        f"{path} is damaged: it does not say what {path.stem} stands for; choose again: "
+        f"agent environment forget {path.stem}, then agent environment rollback {path.stem} --to ENVIRONMENT",
         missing=True,
     )

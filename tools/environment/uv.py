@@ -371,10 +371,9 @@ def _wheel(package: dict[str, Any]) -> Wheel:
     """The wheel that uv chose, from an entry of the lock."""
     wheels = package.get("wheels") or []
     name = distribution(package["name"])
-    if len(wheels) != 1:
-        raise ToolError(
-            f"uv named {len(wheels)} wheels for {name}, expected one; update it: pip install 'uv>=0.10'"
-        )
+    if not wheels:
+        raise ToolError(f"uv named no wheel for {name}; update it: pip install 'uv>=0.10'")
+    # Several fit where an index holds one version twice: the hash then says which of them is meant.
     wheel = wheels[0]
     place = str(wheel.get("name") or wheel.get("url") or wheel.get("path") or "")
     sha256 = wheel.get("hashes", {}).get("sha256")
