@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from viability_fixtures.support import Engine, before_elm
+from viability_fixtures.support import METHOD, Engine, before_elm
 
 from memory.vocabulary import Verdict
 
@@ -47,3 +47,15 @@ def test_a_call_that_ends_in_a_raise_reaches_no_kernel(engine: Engine) -> None:
     )
     assert engine.trace("elm", "sm120").row.verdict is Verdict.UNKNOWN
     assert engine.trace("elm", "sm100").row.verdict is Verdict.NO_STATIC_OBSTACLE
+
+
+def test_where_one_of_two_objects_has_an_attribute_it_is_that_one(engine: Engine) -> None:
+    body = (
+        "@dataclasses.dataclass\nclass Plain:\n    depth: int\n"
+        "@dataclasses.dataclass\nclass Wide:\n    width: int\nmade = Wide(4)\n"
+        "if otherlib.plain():\n    made = Plain(2)\nlayer.width = made.{}"
+    )
+    before_elm(engine, body.format("width"))
+    assert engine.trace("elm", "sm100").row.verdict is Verdict.NO_STATIC_OBSTACLE
+    engine.edit(METHOD, "made.width", "made.height")
+    assert engine.trace("elm", "sm100").row.verdict is Verdict.BLOCKED

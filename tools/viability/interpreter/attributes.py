@@ -7,7 +7,7 @@ from typing import Any
 from tools.viability.interpreter.classes import class_attribute, enum_members, own_attribute
 from tools.viability.interpreter.concrete import concrete_method
 from tools.viability.interpreter.dispatch import call, read_attribute, reader
-from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.machine import Machine, describe
 from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.names import global_name
 from tools.viability.interpreter.records import NOT_BOUND, Frame
@@ -24,6 +24,7 @@ from tools.viability.interpreter.values import (
     Native,
     Open,
     Partial,
+    Raised,
     Super,
     Taint,
     Tensor,
@@ -122,7 +123,18 @@ def _of_unknown(m: Machine, v: Unknown, name: str, frame: Frame | None, node: An
 
 @reader(Union)
 def _of_union(m: Machine, v: Union, name: str, frame: Frame | None, node: Any, t: Taint) -> Any:
-    return merge_all([read_attribute(m, bare(option), name, frame, node, t) for option in v.options])
+    values: list[Any] = []
+    lacking: Raised | None = None
+    for option in v.options:
+        try:
+            values.append(read_attribute(m, bare(option), name, frame, node, t))
+        except Raised as error:
+            if describe(error.exception) != AttributeError.__name__:
+                raise
+            lacking = error  # where others have it, it is one of those
+    if not values and lacking is not None:
+        raise lacking
+    return merge_all(values)
 
 
 @reader(Tensor)
