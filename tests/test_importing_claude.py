@@ -271,3 +271,39 @@ def test_a_session_that_goes_on_under_another_name_is_one(home: Home, writer: Wr
     writer.user("u2", "on")
     found = read(home, writer, tmp_path)
     assert [session.messages for session, _, _ in found.values()] == [3]
+
+
+def test_messages_that_a_compaction_kept_hang_on_its_summary(
+    home: Home, writer: Writer, tmp_path: Path
+) -> None:
+    """What was kept is written again below the summary, which hangs on what was kept: a circle."""
+    writer.user("u1", "go")
+    writer.answer("a1", "msg_1", text("first"))
+    writer.user("x1", "a wrong way")
+    writer.user("u2", "on", parent="a1")
+    writer.add("system", "c1", parent=None, logicalParentUuid="a2", subtype="compact_boundary")
+    writer.user("s1", "a summary", isCompactSummary=True)
+    writer.answer("a2", "msg_2", text("kept"))
+    writer.user("u3", "and on")
+    session, messages, _ = read(home, writer, tmp_path)[NAME]
+    assert (session.segments, session.messages) == (2, 7)
+    assert [one.text for one in messages if not one.live] == ["a wrong way"]
+
+
+def test_what_a_file_is_called_may_stand_before_all_else(home: Home, writer: Writer, tmp_path: Path) -> None:
+    writer.lines.append(json.dumps({"type": "summary", "summary": "an old name", "leafUuid": "x"}))
+    writer.user("u1", "go")
+    session, _, _ = read(home, writer, tmp_path)[NAME]
+    assert (session.title, session.records, session.skipped) == ("an old name", 2, {})
+    writer.add("custom-title", "n1", customTitle="a new one")
+    assert read(home, writer, tmp_path)[NAME][0].title == "a new one"
+
+
+def test_a_result_names_the_subagent_that_gave_it(home: Home, writer: Writer, tmp_path: Path) -> None:
+    writer.user("u1", "go")
+    writer.answer("a1", "msg_1", call("t1", "look", tool="Task"))
+    writer.user("r1", result("t1", "found"), agentId="e1")
+    writer.answer("a2", "msg_2", call("t2", "look", tool="Task"))
+    writer.user("r2", result("t2", "found"), toolUseResult={"agentId": "e2"})
+    _, _, calls = read(home, writer, tmp_path)[NAME]
+    assert [one.child for one in calls] == [f"{NAME}.agent-e1", f"{NAME}.agent-e2"]

@@ -222,7 +222,9 @@ class Conversation:
         for block in results:
             id_ = text(block.get("tool_use_id"))
             answered.append(id_)
-            seqs.append(self._result(id_, block, twin, source, at))
+            # In the main conversation it is the subagent's that answered.
+            agent = None if value.get("isSidechain") is True else name_(value.get("agentId"))
+            seqs.append(self._result(id_, block, twin, source, at, agent))
         if uuid is not None:
             self.tree.note(uuid, tuple(seqs), None, messages=1, meta="meta" in notes)
             self.tree.answer(uuid, answered)
@@ -234,6 +236,7 @@ class Conversation:
         twin: Any,
         source: dict[str, Any],
         at: str | None,
+        agent: str | None,
     ) -> int:
         shown, _ = spoken(block.get("content"))
         facts = mapping(twin)
@@ -255,7 +258,7 @@ class Conversation:
             status = ERROR
         elif code is None and self.calls.get(id_) is not None and "backgroundTaskId" not in facts:
             code = 0
-        agent = name_(facts.get("agentId"))
+        agent = name_(facts.get("agentId")) or agent
         child = f"{next(iter(self.names), '')}.agent-{agent}" if agent else self.inner.get(id_)
         kept = name_(facts.get("persistedOutputPath"))
         return self.recording.result(

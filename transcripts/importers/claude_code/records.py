@@ -26,6 +26,7 @@ class Records:
         self._main_of: dict[str, Conversation] = {}
         self._prompts: dict[str, tuple[Conversation, str]] = {}
         self._early: Counter[str] = Counter()
+        self._before: list[Record] = []
         self._last: Conversation | None = None
 
     def take(self, record: Record) -> None:
@@ -39,7 +40,8 @@ class Records:
             self._skip("untyped")
             return
         if type_ not in SPEAK and uuid is None and "sessionId" not in value and self._last is None:
-            self._early[type_] += 1
+            # What a session is called may stand before everything else.
+            self._before.append(record)
             return
         self._conversation(value, uuid).take(value, record.source)
 
@@ -48,13 +50,17 @@ class Records:
         for conversation in [*mains, *self._sides.values()]:
             conversation.flush()
         stem = self._source.path.name.split(".")[0]
-        for number, conversation in enumerate(mains):
-            if conversation.names:
-                conversation.recording.id = (
-                    stem if stem in conversation.names else conversation.names.most_common(1)[0][0]
-                )
-            if number == 0:
-                conversation.recording.skipped.update(self._early)
+        for conversation in mains:
+            names = conversation.names
+            if names:
+                conversation.recording.id = stem if stem in names else names.most_common(1)[0][0]
+        for conversation in [*mains, *self._sides.values()][:1]:
+            conversation.recording.skipped.update(self._early)
+            title = conversation.recording.facts.get("title")
+            for record in self._before:
+                conversation.take(record.value, record.source)
+            # What came later is what it is called now.
+            conversation.recording.about(title=title)
         for key, conversation in self._sides.items():
             if conversation.names:
                 owner = conversation.names.most_common(1)[0][0]
