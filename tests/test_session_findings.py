@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from told import HOST, Told, investigation
 from agent.cli.common import Context
 from agent.drivers.reporter import lacking
 from memory.home import Home
+from tools.sessions.explain_imported import explain_imported
 from tools.sessions.propose import ProposeFindings, propose_findings
+from transcripts.imported.reader import Library
 from transcripts.importers.importing import import_path
 
 
@@ -267,6 +270,21 @@ def test_an_investigation_of_our_own_has_its_findings_on_record(home: Home) -> N
     screen = agent("transcripts", "findings", "seed").stdout.splitlines()
     assert screen[0] == "seed is an investigation of our own: it records what it finds (18 findings)"
     assert "fp4_gemm auto on sm120: no static obstacle" in screen[1]
+
+
+def test_what_is_made_to_take_long_does_not(tmp_path: Path, home: Home) -> None:
+    told = Told()
+    told.runs("nvidia-smi", "NVIDIA " + "A" * 50_000 + "!\n" + "NVIDIA A " * 5_000 + "!")
+    told.runs("pip install x", "Requirement already satisfied: " + "a" * 50_000 + "\n")
+    told.runs("pip install y", "Successfully installed " + "a-1" * 20_000 + "(\n")
+    told.runs("pip list", ("a" * 50_000 + " ") * 3 + "\n" + "1" * 50_000)
+    told.runs("vllm serve m " + "--a" * 10_000, "x")
+    told.runs("vllm bench serve", "a." * 50_000 + "\n" + "Mean " * 20_000 + "(ms)\n" + "(" * 50_000 + "tok/s")
+    started = time.process_time()
+    assert proposed(told, tmp_path, home) == []
+    with Library(home) as library:
+        explain_imported(library.open(told.name), 18)
+    assert time.process_time() - started < 5  # it is about 0.3
 
 
 def test_what_a_hostile_session_says_moves_no_terminal(tmp_path: Path, home: Home) -> None:

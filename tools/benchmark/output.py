@@ -71,7 +71,9 @@ def _runs(output: str) -> Iterator[Run]:
     going = Run(1)
     table = False
     for number, raw in enumerate(output.split("\n"), 1):
-        text = _BEFORE.sub("", raw.strip(), count=1)
+        text = raw.strip()
+        if before := _BEFORE.match(text[:LONGEST]):
+            text = text[before.end() :]
         begins, ends = _TABLE.fullmatch(text) is not None, table and bool(text) and not text.strip("=")
         document = _document(text) if text.startswith("{") and text.endswith("}") else None
         figures = [] if len(text) > LONGEST or document else list(_in_text(text, table))

@@ -106,6 +106,9 @@ def words() -> dict[str, Any]:
             (entry["component"], re.compile(entry.get("file", "$^")), re.compile(entry.get("function", "$^")))
             for entry in found["raised"]["frame"]
         ],
+        "gpu": re.compile(found["gpu"]["commands"]),
+        "capability": re.compile(found["gpu"]["capability"]),
+        "gpus": re.compile(found["gpu"]["named"], re.MULTILINE),
         "ready": tuple(found["ready"]["lines"]),
         "version": [(entry["package"], re.compile(entry["pattern"])) for entry in found["version"]],
         "module": found["module"],

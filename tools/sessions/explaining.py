@@ -15,7 +15,9 @@ from transcripts.commands import Step
 
 _DEFINED = re.compile(r"\b(?:def|class|struct|import)\s+([A-Za-z_]\w{3,})")
 _NAME = re.compile(r"(?<![\w./-])[A-Za-z_]\w*(?:_\w+|[a-z][A-Z])\w*")
-_CHOICE = re.compile(r"(--[a-z][\w-]+)[= ]+['\"]?([A-Za-z][\w.-]*)")
+_LONGEST = 20_000
+"""Characters of a command line that are looked at."""
+_CHOICE = re.compile(r"(?<![\w-])(--[a-z][\w-]+)[= ]+['\"]?([A-Za-z][\w.-]*)")
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def choices_of(flags: dict[str, Any]) -> dict[str, str]:
 
 def choices_in(command: str) -> dict[str, str]:
     """The same of a command line that need not be understood as a whole."""
-    return choices_of(dict(_CHOICE.findall(command)))
+    return choices_of(dict(_CHOICE.findall(command[:_LONGEST])))
 
 
 def symbols(text: str, most: int) -> list[str]:

@@ -19,22 +19,21 @@ from tools.sessions.acts import Act, words
 Place = tuple[str | None, str | None]
 """Host and container; None: where the agent itself ran."""
 
+_LONGEST = 200
+"""Characters of a distribution's name and version."""
 _VERSION = r"\d[\w.+!-]*"
 _INSTALLED = re.compile(r"^\s*Successfully installed (.+)$", re.MULTILINE)
 _UV = re.compile(rf"^ ([+~-]) ([\w.-]+)==({_VERSION})", re.MULTILINE)
-_SATISFIED = re.compile(rf"^Requirement already satisfied: ([\w.-]+)\S* .*\(({_VERSION})\)$", re.MULTILINE)
+_SATISFIED = re.compile(
+    rf"^Requirement already satisfied: ([\w.-]+)(?:[^\w.\s-]\S*)? .*\(({_VERSION})\)$", re.MULTILINE
+)
 _SHOWN = re.compile(rf"^Name: ([\w.-]+)\nVersion: ({_VERSION})$", re.MULTILINE)
 _PINNED = re.compile(rf"^([A-Za-z][\w.-]*)==({_VERSION})$", re.MULTILINE)
 _LISTED = re.compile(rf"^([A-Za-z][\w.-]*) +({_VERSION})(?: +\S+)?$", re.MULTILINE)
 _LISTS = re.compile(r"\bpip3? (?:list|freeze|show)\b|\bfreeze\b")
 _SHOWS = re.compile(r"\bpip3? show ([A-Za-z][\w.-]*)(?! +[\w-])")
 _MODULE = re.compile(r"\b([A-Za-z_]\w*)\.__version__")
-_GPU = re.compile(
-    r"\b(?:NVIDIA|Tesla) ((?:[A-Z]{1,4}\d|[A-Z][\w-]*)(?: ?[\w-]+)*?)(\.{3}|…)?(?=\s{2,}|,|\s*\(|\s*\||\s*$)",
-    re.MULTILINE,
-)
 _CAPABILITY = re.compile(r"\((\d{1,2}), ?(\d)\)|^(\d{1,2})\.(\d)$", re.MULTILINE)
-_LOOKS = ("get_device_name", "get_device_capability", "compute_cap", "nvidia-smi")
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _versions(act: Act, output: str) -> Iterator[tuple[str, str | None, str]]:
     if "==" in output or "uccessfully" in output or "satisfied" in output:
         for match in _INSTALLED.finditer(output):
             for item in match[1].split():
-                if named := re.fullmatch(rf"(.+?)-({_VERSION})", item):
+                if len(item) < _LONGEST and (named := re.fullmatch(rf"(.+?)-({_VERSION})", item)):
                     yield named[1], named[2], item
         for match in _UV.finditer(output):
             yield match[2], None if match[1] == "-" else match[3], match[0].strip()
@@ -125,16 +124,16 @@ def _printed(command: str, output: str) -> Iterator[tuple[str, str | None, str]]
 def _architecture(act: Act, output: str) -> dict[str, str] | None:
     """The architectures of the GPUs that a status names, each with the words that say it."""
     command = act.call.command or ""
-    if act.kind is not CallKind.GPU_STATUS and not any(word in command for word in _LOOKS):
+    if act.kind is not CallKind.GPU_STATUS and words()["gpu"].search(command) is None:
         return None
     found: dict[str, str] = {}
-    for match in _GPU.finditer(output):
+    for match in words()["gpus"].finditer(output):
         name = match[1] if not match[2] else match[1].rpartition(" ")[0]
         try:
             found.setdefault(parse_architecture(name).base.name, match[0].strip())
         except ArchitectureError:
             continue
-    if not found and ("capability" in command or "compute_cap" in command):
+    if not found and words()["capability"].search(command):
         for match in _CAPABILITY.finditer(output):
             major, minor = (match[1], match[2]) if match[1] else (match[3], match[4])
             try:
