@@ -156,6 +156,7 @@ def forget(analysis: Analysis, file: str) -> None:
     analysis.world._modules.pop(analysis.world.dotted(file), None)
     analysis.tree._lines.pop(file, None)
     analysis._runs.clear()
+    analysis._kept.clear()
     analysis._asked.clear()
 
 

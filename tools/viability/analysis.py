@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.values import Kind, Tainted, bare, of
 from tools.viability.judge import judge
+from tools.viability.kept import Kept
 from tools.viability.kinds import kind_of
 from tools.viability.layers import Layer
 from tools.viability.life import run_layer
@@ -67,6 +68,7 @@ class Analysis:
         self.discovery = Discovery(self.world, self.profile, self.options)
         self.code = CompiledCode(tree)
         self._runs: dict[tuple[Any, ...], Run] = {}
+        self._kept: Kept[Run] = Kept()
         self.reach = Reach(tree, engine)
         self._kinds: dict[tuple[str, ...], dict[str, str]] = {}
         self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
@@ -165,7 +167,7 @@ class Analysis:
         others = [value.value for value in option.values]
 
         def options(backend: str, arch: tuple[int, int], scenario: Mapping[str, str] = scenario) -> Run:
-            return self._remember("options", option, backend, arch, scenario, run_options)
+            return self._remember(("options",), option, backend, arch, scenario, self._run_options)
 
         def as_settled(backend: str, arch: tuple[int, int]) -> Mapping[str, str]:
             """The scenario with what start-up puts into options that nobody set."""
@@ -241,7 +243,12 @@ class Analysis:
                 if place is None:
                     return Run(Machine(self.world, self._facts(option, backend, arch, scenario)), None)
                 return self._remember(
-                    "table", option, backend, arch, scenario, lambda d, f: run_registered(d, f, place)
+                    ("table", *place),
+                    option,
+                    backend,
+                    arch,
+                    scenario,
+                    lambda facts, _: run_registered(self.discovery, facts, place),
                 )
 
             return registered
@@ -321,38 +328,41 @@ class Analysis:
         checkpoint = self.sizes.quantisation(scenario) or checkpoint
         built = self.sizes.built(layer, scenario)
         return self._remember(
-            layer.name,
+            ("layer", layer.name),
             option,
             backend,
             arch,
             scenario,
-            lambda discovery, facts: run_layer(discovery, facts, layer, quantisation, checkpoint, built),
+            lambda facts, _: run_layer(self.discovery, facts, layer, quantisation, checkpoint, built),
         )
+
+    def _run_options(self, facts: Facts, key: Hashable) -> Run:
+        return run_options(self.discovery, facts, self._kept, key)
 
     def _remember(
         self,
-        way: str,
+        way: tuple[str, ...],
         option: Option,
         backend: str,
         arch: tuple[int, int],
         scenario: Mapping[str, str],
-        run: Callable[[Discovery, Facts], Run],
+        run: Callable[[Facts, Hashable], Run],
     ) -> Run:
         key = (way, option.field, backend, arch, _frozen(scenario))
         if key not in self._runs:
-            kinds = {kind.attribute for kind in self.discovery.kinds}
-            rest = {name: value for name, value in scenario.items() if name not in kinds}
-            general = (way, option.field, backend, arch, _frozen(rest))
-            if general in self._runs:  # that way does not ask for the kind of model
-                return self._runs[general]
             facts = self._facts(option, backend, arch, scenario)
-            self._runs[key] = made = run(self.discovery, facts)
-            made.looked_at = frozenset(facts.given)
-            if not facts.asked:
-                self._runs[general] = self._runs[key]
-            self._asked.setdefault((option.field, backend, arch, _frozen(scenario)), set()).update(
-                facts.asked
-            )
+            kinds = {kind.attribute for kind in self.discovery.kinds if kind.attribute in scenario}
+            fixed = {name: value for name, value in scenario.items() if name not in kinds}
+            same = (way, option.field, _frozen(fixed), tuple(sorted(kinds)))
+
+            def work(facts: Facts) -> Run:
+                made = run(facts, same)
+                made.looked_at = frozenset(facts.given)
+                return made
+
+            self._runs[key] = self._kept.of(same, facts, work)
+            asked = self._asked.setdefault((option.field, backend, arch, _frozen(scenario)), set())
+            asked.update(kinds & facts.asked.keys())
         return self._runs[key]
 
     def facts_of_model(self, scenario: Mapping[str, str]) -> Facts:

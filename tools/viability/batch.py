@@ -177,9 +177,10 @@ def _work(pipe: Pipe, parents: Pipe, parent: int, one: Callable[[int], Result]) 
     if os.getppid() != parent:
         return
 
-    # What was parsed stays: looking through it for garbage again and again costs a fifth of the time.
+    # What was parsed stays: looking through it for garbage again and again costs a fifth of the time. What a
+    # run leaves behind is looked through when it is over.
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    gc.disable()
 
     def cells() -> None:
         with contextlib.suppress(EOFError, OSError):  # the parent is gone

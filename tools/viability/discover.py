@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
@@ -23,6 +24,8 @@ from tools.viability.layers import CLASS, Layer, asks, hands_on, kinds, makes, r
 from tools.viability.operators import DECORATOR, operators
 from tools.viability.profile import Profile
 from tools.viability.readers import Readers, calls_method
+
+FUNCTION = re.compile(rb"^def[ \t]+(\w+)", re.M)
 
 
 class Discovery:
@@ -53,6 +56,17 @@ class Discovery:
 
     def modules_with(self, *needles: bytes) -> list[Module]:
         found = [self.world.module(self.world.dotted(file)) for file in self.files_with(*needles)]
+        return [module for module in found if module is not None]
+
+    def _modules_making(self, wanted: Callable[[str], bool]) -> list[Module]:
+        """Modules that name a quantisation's configuration and define functions with such a name."""
+        files = [
+            file
+            for file, data in self.texts.items()
+            if b"quant_config" in data
+            and any(wanted(name.decode(errors="replace")) for name in FUNCTION.findall(data))
+        ]
+        found = [self.world.module(self.world.dotted(file)) for file in files]
         return [module for module in found if module is not None]
 
     # -- the options object -----------------------------------------------------------------------
@@ -163,14 +177,13 @@ class Discovery:
 
     def _builders(self, names: set[str]) -> list[tuple[str, str]]:
         """Functions that build one of the classes for models, the one that they call most often first."""
+        most = max(self.built[name] for name in names)
         found = [
             (module.name, statement.name)
-            for module in {
-                m.name: m for name in sorted(names) for m in self.modules_with(name.encode())
-            }.values()
+            for module in self._modules_making(lambda name: self.built[name] > most)
             for statement in module.tree.body
             if isinstance(statement, ast.FunctionDef)
-            and self.built[statement.name] > max(self.built[name] for name in names)
+            and self.built[statement.name] > most
             and makes(statement, names)
         ]
         return sorted(found, key=lambda item: (-self.built[item[1]], item))

@@ -66,6 +66,10 @@ DRIVER = re.compile(r"nvml[A-Z]")
 SOFTLY = of(Kind.SOFT)
 
 
+DEVICE, VALUE = "<device>", "<value>"
+"""Questions for the architecture and for the option's value; those for kinds of models are attributes."""
+
+
 @dataclass(frozen=True)
 class OptionTable:
     """The engine's options object as declared: field → default expression and the module it stands in."""
@@ -139,12 +143,10 @@ class Facts:
         self.fetchers = tuple(f"{name}." for name in data["fetchers"])
         self.compilers = frozenset(data["compilers"])
         self.builders = tuple(data["builders"])
-        self.capability = (Tainted(major, arch), Tainted(minor, arch))
+        self._capability = (Tainted(major, arch), Tainted(minor, arch))
         self._calls: dict[str, Any] = {
-            "torch.cuda.get_device_capability": self.capability,
-            "torch.cuda.get_device_properties": Open(
-                "device properties", {"major": self.capability[0], "minor": self.capability[1]}
-            ),
+            "torch.cuda.get_device_capability": self._capability,
+            "torch.cuda.get_device_properties": Open("device properties", supply=self._property),
             "torch.cuda.is_available": Tainted(True, of(Kind.VENDOR)),
             "torch.backends.cuda.is_built": Tainted(True, of(Kind.VENDOR)),
             "torch.cuda.is_initialized": True,
@@ -164,15 +166,49 @@ class Facts:
             name: Tainted(Version(str(data["facts"][fact])), of(Kind.DEPENDENCY))
             for name, fact in data["functions"].items()
         }
-        answers = {"capability": self.capability, "count": Tainted(1, of(Kind.VENDOR))}
+        answers = {"capability": self._capability, "count": Tainted(1, of(Kind.VENDOR))}
         self.told |= {name: answers[fact] for name, fact in data["driver"].items()}
         self._defaults: dict[str, Any] = {}
-        self.asked: set[str] = set()
-        """Kinds of models that the run looked at."""
+        self.asked: dict[str, object] = {}
+        """What the run asked of the scenario, and the answers."""
         self.given: set[str] = set()
         """Options whose value the scenario gives that the run looked at."""
         self._kinds: dict[str, tuple[ModelKind, str]] = {}
         self._means: dict[str, tuple[str, str | None]] = {}
+
+    # -- what can be asked ------------------------------------------------------------------------
+
+    def answers(self) -> dict[str, object]:
+        """Every question that a run may ask of this scenario, with the answer."""
+        kinds = {attribute: member for attribute, (_, member) in self._kinds.items()}
+        return {DEVICE: self.arch, VALUE: self.value, **kinds}
+
+    def anew(self) -> Facts:
+        """The same scenario, of which nothing has been asked yet."""
+        fresh = dataclasses.replace(self)
+        fresh.tell(self._kinds)
+        return fresh
+
+    def rest(self) -> None:
+        """Let go of what only a run in progress needs."""
+        self.layer = None
+        self.hooks = {}
+        self._defaults.clear()
+
+    def _noted(self, value: Any) -> Any:
+        """Note that the architecture was asked for if this is it."""
+        if value is self._capability:
+            self.asked[DEVICE] = self.arch
+        return value
+
+    def _property(self, name: str) -> Any:
+        if name not in ("major", "minor"):
+            return NotImplemented
+        return self._noted(self._capability)[name == "minor"]
+
+    def _under_test(self) -> Tainted:
+        self.asked[VALUE] = self.value
+        return Tainted(self.value, of(Kind.OPTION))
 
     # -- outside the sources ----------------------------------------------------------------------
 
@@ -211,7 +247,7 @@ class Facts:
         self, m: Machine, path: str, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
     ) -> Any:
         if path in self._calls:
-            return self._calls[path]
+            return self._noted(self._calls[path])
         place = self.operators.get(path.rpartition(".")[2]) if path.startswith("torch.ops.") else None
         if place is not None and path.count(".") == 3:
             module = self.world.module(place[0])
@@ -286,7 +322,7 @@ class Facts:
     def option(self, m: Machine, name: str) -> Any:
         """The value of an option field: the one under test, the scenario's, or its default."""
         if name == self.field:
-            return Tainted(self.value, of(Kind.OPTION))
+            return self._under_test()
         if name in self.overrides:
             self.given.add(name)
             return self.overrides[name]
@@ -315,7 +351,7 @@ class Facts:
         if name in self._means and frame is not None:
             return self._kind(m, *self._means[name])
         if name == self.field and frame is not None:
-            return Tainted(self.value, of(Kind.OPTION))
+            return self._under_test()
         if name == self.profile.layers_by_name and self.layer is not None:
             return Open("layers", {"__getitem__": Native("layer", lambda *_: self.layer)})
         held = self.options.configs.find(node) if frame is not None else None
@@ -337,8 +373,8 @@ class Facts:
 
     def _kind(self, m: Machine, attribute: str, member: str | None) -> Any:
         """The kind of model that holds here, or whether it is ``member``."""
-        self.asked.add(attribute)
         kind, holds = self._kinds[attribute]
+        self.asked[attribute] = holds
         if member is not None:
             return Tainted(holds == member, of(Kind.MODEL))
         module = self.world.module(kind.module)
@@ -450,7 +486,7 @@ class Facts:
         if hook is not None:
             return hook(m, f, args, kwargs)
         if f.name in self.told:
-            return self.told[f.name]
+            return self._noted(self.told[f.name])
         if DRIVER.match(f.name):
             return NOT_NONE
         if self.tensor_parallel is not None and DIVIDED.search(f.name):

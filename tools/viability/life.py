@@ -62,6 +62,7 @@ def run_layer(
         result.problem = str(error)
     except RecursionError:
         result.problem = "the interpreter ran out of stack"
+    m.rest()
     return result
 
 

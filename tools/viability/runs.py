@@ -23,7 +23,6 @@ class Passage:
 
     stage: str
     raised: RaiseRecord | None = None
-    result: Any = None
     cut: str | None = None
     """Why what was called was not followed to its end: a raise that no fact of the scenario justifies."""
 
@@ -79,7 +78,7 @@ def attempt(
         m.stack.clear()
     own = f" from {_place_of(function)}"
     cut = next((text for text in m.misfits[misfits:] if text.endswith(own)), None)
-    result.passages.append(Passage(stage, None, value, cut))
+    result.passages.append(Passage(stage, None, cut))
     return value
 
 

@@ -48,6 +48,7 @@ def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -
         result.problem = str(error)
     except RecursionError:
         result.problem = "the interpreter ran out of stack"
+    m.rest()
     return result
 
 

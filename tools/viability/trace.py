@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
@@ -184,13 +185,26 @@ def _followed(
     if not (analysis.tree.root / analysis.profile.root).is_dir():
         held = few([f"{name} {version}" for name, version in environment.packages.items()])
         raise ToolError(f"{environment.name} holds no {engine}; it holds {held or 'nothing'}", missing=True)
-    analysis.prepare()
+    with _no_collection():
+        analysis.prepare()
     yield from follow(
         [(cell.component, cell.arch) for cell in cells],
         lambda place: _one(analysis, cells[place]),
         lambda place, why: _failed(cells[place], why),
         tell,
     )
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """What is parsed stays: to look through it for garbage while it grows takes longer than to parse it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _one(analysis: Analysis, cell: TraceInput) -> _Done:

@@ -102,6 +102,11 @@ class Machine:
         if self.steps > self.limit:
             raise BudgetError(f"more than {self.limit} steps")
 
+    def rest(self) -> None:
+        """Let go of what only a run in progress needs: values, and all that hangs on them."""
+        for values in (self.globals, self.born, self.iterated, self.reasons, self.lost, self.held):
+            values.clear()
+
     def site(self, frame: Frame, node: ast.AST, role: str) -> Site:
         line = getattr(node, "lineno", 1)
         return Site(frame.module.file, line, role, getattr(node, "end_lineno", line) or line)
