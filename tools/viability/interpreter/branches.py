@@ -201,12 +201,12 @@ def join(first: Any, second: Any, soft: bool) -> Any:
 
 def join_locals(frame: Frame, ends: list[dict[str, Any]], soft: bool) -> None:
     """Give a frame what its ways leave in its variables."""
-    joined = ends[0]
+    joined = dict(ends[0])
     for end in ends[1:]:
-        joined = {
-            name: end[name] if name not in joined else join(joined[name], end.get(name, joined[name]), soft)
-            for name in {**joined, **end}
-        }
+        for name, value in end.items():
+            held = joined.setdefault(name, value)
+            if held is not value:
+                joined[name] = join(held, value, soft)
     frame.locals.clear()
     frame.locals.update(joined)
 

@@ -13,7 +13,16 @@ from typing import Any, TypeVar
 
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Condition, Frame
-from tools.viability.interpreter.values import UNKNOWN, ClassValue, Instance, Taint, strip, taint
+from tools.viability.interpreter.values import (
+    CLEAN,
+    UNKNOWN,
+    ClassValue,
+    Instance,
+    Taint,
+    strip,
+    taint,
+    taint_of,
+)
 
 Values = list[Any]
 Keywords = dict[str, Any]
@@ -69,7 +78,9 @@ def _register(table: dict[type, Any], kinds: tuple[type, ...]) -> Callable[[Know
 
 def evaluate(m: Machine, node: ast.expr, frame: Frame) -> Any:
     """The value of an expression; a kind that nobody knows is unknown."""
-    m.step()
+    m.steps += 1
+    if m.steps > m.limit:
+        m.give_up()
     handler = EXPRESSIONS.get(type(node))
     return handler(m, node, frame) if handler else UNKNOWN
 
@@ -88,14 +99,16 @@ def call(m: Machine, function: Any, args: Values, kwargs: Keywords, frame: Frame
     f, t = strip(function)
     handler = CALLERS.get(type(f))
     if handler is None:
-        return taint(UNKNOWN, Taint(t.kinds))
+        return taint(UNKNOWN, taint_of(t.kinds))
+    if t is CLEAN:
+        return handler(m, f, args, kwargs, frame, node)
     if t.decisive and frame is not None and node is not None:
         # Which function this is was chosen by the scenario: that holds for all it does.
-        with m.under(frame, Condition(Taint(t.kinds), m.site(frame, node, "call"), direct=False)):
+        with m.under(frame, Condition(taint_of(t.kinds), m.site(frame, node, "call"), direct=False)):
             value = handler(m, f, args, kwargs, frame, node)
     else:
         value = handler(m, f, args, kwargs, frame, node)
-    return taint(value, Taint(t.kinds))
+    return taint(value, taint_of(t.kinds))
 
 
 def get_attribute(m: Machine, holder: Any, name: str, frame: Frame | None, node: Any) -> Any:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.records import (
@@ -50,6 +48,61 @@ DEPTH_LIMIT = 70
 
 class BudgetError(Exception):
     """The run took more steps than a cell may."""
+
+
+class Under:
+    """A condition that holds for a while, in a frame.
+
+    This and its kin are entered all the time: as generators they would take five times as long.
+    """
+
+    __slots__ = ("condition", "depth", "flow", "frame", "m")
+
+    def __init__(self, m: Machine, frame: Frame, condition: Condition) -> None:
+        self.m, self.frame, self.condition = m, frame, condition
+
+    def __enter__(self) -> None:
+        self.depth, self.flow = len(self.m.conditions), self.frame.flow
+        self.m.conditions.append(self.condition)
+        self.frame.flow = self.flow | self.condition.taint.chosen
+
+    def __exit__(self, *_: object) -> None:
+        del self.m.conditions[self.depth :]
+        self.frame.flow = self.flow
+
+
+class Way:
+    """One side of a choice, while it is followed."""
+
+    __slots__ = ("choice", "choices", "crossings", "m")
+
+    def __init__(self, m: Machine, choice: Choice) -> None:
+        self.m, self.choice = m, choice
+
+    def __enter__(self) -> None:
+        self.crossings, self.choices = len(self.m.crossings), len(self.m.choices)
+
+    def __exit__(self, *_: object) -> None:
+        self.choice.sides.append(
+            (range(self.crossings, len(self.m.crossings)), range(self.choices, len(self.m.choices)))
+        )
+
+
+class Apart:
+    """A while without the path in progress."""
+
+    __slots__ = ("before", "m")
+
+    def __init__(self, m: Machine) -> None:
+        self.m = m
+
+    def __enter__(self) -> None:
+        m = self.m
+        self.before = m.conditions, m.handlers, m.undo
+        m.conditions, m.handlers, m.undo = [], [], []
+
+    def __exit__(self, *_: object) -> None:
+        self.m.conditions, self.m.handlers, self.m.undo = self.before
 
 
 @dataclass
@@ -100,7 +153,10 @@ class Machine:
     def step(self) -> None:
         self.steps += 1
         if self.steps > self.limit:
-            raise BudgetError(f"more than {self.limit} steps")
+            self.give_up()
+
+    def give_up(self) -> NoReturn:
+        raise BudgetError(f"more than {self.limit} steps")
 
     def rest(self) -> None:
         """Let go of what only a run in progress needs: values, and all that hangs on them."""
@@ -111,24 +167,15 @@ class Machine:
         line = getattr(node, "lineno", 1)
         return Site(frame.module.file, line, role, getattr(node, "end_lineno", line) or line)
 
-    @contextmanager
-    def under(self, frame: Frame, condition: Condition) -> Iterator[None]:
+    def under(self, frame: Frame, condition: Condition) -> Under:
         """The condition holds for what runs inside."""
-        depth, flow = len(self.conditions), frame.flow
-        self.conditions.append(condition)
-        # What a nominal size chose is as good as chosen: only the size itself stays nominal.
-        frame.flow = flow | Taint(condition.taint.kinds - {Kind.SOFT})
-        try:
-            yield
-        finally:
-            del self.conditions[depth:]
-            frame.flow = flow
+        return Under(self, frame, condition)
 
     def assume(self, frame: Frame, condition: Condition) -> None:
         """The condition holds for the rest of the frame (the other side left it)."""
         condition.direct = False
         self.conditions.append(condition)
-        frame.flow = frame.flow | Taint(condition.taint.kinds - {Kind.SOFT})
+        frame.flow = frame.flow | condition.taint.chosen
 
     @property
     def by_option(self) -> bool:
@@ -149,14 +196,9 @@ class Machine:
         own = [c for c in self.conditions if c.site.file != file]
         return sum(c.open or Kind.UNKNOWN in c.taint.kinds for c in own)
 
-    @contextmanager
-    def way(self, choice: Choice) -> Iterator[None]:
+    def way(self, choice: Choice) -> Way:
         """What is called inside belongs to one side of the choice."""
-        crossings, choices = len(self.crossings), len(self.choices)
-        try:
-            yield
-        finally:
-            choice.sides.append((range(crossings, len(self.crossings)), range(choices, len(self.choices))))
+        return Way(self, choice)
 
     def refuse(
         self,
@@ -186,15 +228,9 @@ class Machine:
             self.undo[-1].append((holder, key, holder.get(key, UNDO_MISSING)))
         holder[key] = value
 
-    @contextmanager
-    def apart(self) -> Iterator[None]:
+    def apart(self) -> Apart:
         """Work that does not belong to the path in progress: no conditions, no handlers, nothing to undo."""
-        before = self.conditions, self.handlers, self.undo
-        self.conditions, self.handlers, self.undo = [], [], []
-        try:
-            yield
-        finally:
-            self.conditions, self.handlers, self.undo = before
+        return Apart(self)
 
     def made(self, container: Any) -> Any:
         """Note when a list, set or dict came into being, and return it."""

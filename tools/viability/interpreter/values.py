@@ -12,6 +12,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Taint:
     sites: tuple[Site, ...] = ()
 
     def __or__(self, other: Taint) -> Taint:
-        if other is CLEAN or other == self:
+        if other is CLEAN or other is self:
             return self
         if self is CLEAN:
             return other
@@ -69,6 +70,8 @@ class Taint:
         for site in other.sites:
             if site not in sites:
                 sites = (*sites, site)
+        if sites is self.sites and other.kinds <= self.kinds:
+            return self
         return Taint(self.kinds | other.kinds, sites[-12:])
 
     def at(self, site: Site) -> Taint:
@@ -76,14 +79,27 @@ class Taint:
 
     @property
     def decisive(self) -> bool:
-        return bool(self.kinds & DECISIVE)
+        return not self.kinds.isdisjoint(DECISIVE)
+
+    @property
+    def chosen(self) -> Taint:
+        """What depends on a choice that this taints: what a nominal size chose is as good as chosen, and only
+        the size itself stays nominal."""
+        return taint_of(self.kinds - _SOFTLY if Kind.SOFT in self.kinds else self.kinds)
 
 
 CLEAN = Taint()
+_SOFTLY = frozenset({Kind.SOFT})
+
+
+@cache
+def taint_of(kinds: frozenset[Kind]) -> Taint:
+    """The taint of these kinds that no place is known for; always the same object."""
+    return Taint(kinds) if kinds else CLEAN
 
 
 def of(*kinds: Kind) -> Taint:
-    return Taint(frozenset(kinds))
+    return taint_of(frozenset(kinds))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,6 +273,7 @@ class ClassValue:
     attrs: dict[str, Any] = field(default_factory=dict)
     members: dict[str, EnumMember] | None = None
     mro_cache: tuple[Any, ...] | None = None
+    external_cache: list[str] | None = None
     is_dataclass: bool = False
 
     def mro(self) -> tuple[Any, ...]:
@@ -279,7 +296,9 @@ class ClassValue:
 
     @property
     def external_bases(self) -> list[str]:
-        return [base.path for base in self.mro() if isinstance(base, External)]
+        if self.external_cache is None:
+            self.external_cache = [base.path for base in self.mro() if isinstance(base, External)]
+        return self.external_cache
 
     def is_subclass(self, other: Any) -> bool:
         return any(base is other or (isinstance(base, External) and base == other) for base in self.mro())
