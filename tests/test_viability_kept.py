@@ -56,7 +56,7 @@ def test_a_result_is_found_again_by_what_was_asked_and_by_nothing_else() -> None
 def test_cells_judged_together_come_out_as_if_each_run_were_done() -> None:
     def judged(analysis: Analysis, cell: Cell) -> object:
         found = analysis.judge(cell, analysis.scenario(COMPONENT, "nvfp4", {}))
-        return found.row, found.hops, found.notes, found.kind
+        return found.row, found.hops, found.notes, found.under
 
     cells = [Cell(COMPONENT, backend, arch) for arch in ARCHS for backend in BACKENDS]
     shared = Analysis(SourceTree(TREE), "sglang")

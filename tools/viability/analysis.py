@@ -17,6 +17,7 @@ from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.compiled import CompiledCode
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
+from tools.viability.fit import misfit
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
@@ -75,6 +76,7 @@ class Analysis:
         """Kinds of models that the runs of an option's value looked at."""
         self._layers: dict[tuple[str, str | None], tuple[list[Layer], list[Layer]]] = {}
         """Layers known to read an option, and those not tried yet."""
+        self._misfits: dict[tuple[str, Frozen], str | None] = {}
         self._suited: dict[tuple[Any, ...], Layer | None] = {}
         self.sizes = Sizes(self)
 
@@ -173,6 +175,9 @@ class Analysis:
             """The scenario with what start-up puts into options that nobody set."""
             return {**scenario, **self._settled(option, options(backend, arch))}
 
+        wrong = self._misfit(option, cell, nominal(scenario))
+        if wrong is not None:
+            return unknown(cell, f"the analyser does not fit this version: {wrong}")
         checked = options(cell.backend, cell.arch)
         if checked.refused is not None:
             otherwise = [
@@ -206,9 +211,7 @@ class Analysis:
     ) -> Judgement:
         way = self._way(option, under, cell)
         if way is None:
-            return unknown(
-                cell, f"no layer was found that reads {option.flag}: the analyser does not fit here"
-            )
+            return unknown(cell, f"no layer was found that reads {option.flag} under what start-up chooses")
 
         def dedicated() -> bool:
             return all(
@@ -229,6 +232,24 @@ class Analysis:
         judged = judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated, otherwise)
         judged.under = {name: settled[name] for name in sorted(run.looked_at) if name in settled}
         return judged
+
+    def _misfit(self, option: Option, cell: Cell, scenario: Mapping[str, str]) -> str | None:
+        """Why nothing is said of an option in this version, if so; whatever kind of model."""
+        kinds = {kind.attribute: kind.members for kind in self.discovery.kinds if kind.attribute in scenario}
+        fixed = {name: value for name, value in scenario.items() if name not in kinds}
+        key = (option.field, _frozen(fixed))
+        if key not in self._misfits:
+            unders = [
+                {**fixed, **dict(zip(kinds, members, strict=True))}
+                for members in itertools.product(*kinds.values())
+            ]
+            self._misfits[key] = misfit(
+                self.discovery,
+                option,
+                ((under, self._way(option, partial(_always, under), cell)) for under in unders),
+                CONTRASTS[:3],
+            )
+        return self._misfits[key]
 
     def _way(self, option: Option, under: Under, cell: Cell) -> RunCell | None:
         """How the option's value reaches code: through a table of its own, or through a layer's life.
@@ -276,9 +297,11 @@ class Analysis:
         yield from found
         values = [value.value for value in option.values[:2]]
         while rest:
-            layer = rest.pop(0)
+            layer = rest[0]
             ways = ((arch, value) for arch in CONTRASTS[:2] for value in values)
-            if any(self._run(layer, option, value, arch, scenario).observed for arch, value in ways):
+            reads = any(self._run(layer, option, value, arch, scenario).observed for arch, value in ways)
+            rest.pop(0)  # only now: what failed on the way is tried again
+            if reads:
                 found.append(layer)
                 yield layer
 

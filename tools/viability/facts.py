@@ -21,7 +21,7 @@ from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call, evaluate
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module, World
-from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import Crossing, Fetch, Frame
 from tools.viability.interpreter.values import (
     CLEAN,
@@ -470,7 +470,7 @@ class Facts:
                 if other is not None:
                     try:
                         global_name(m, other, definition)
-                    except KeyError:
+                    except UnboundError:
                         continue
 
     def intercept(

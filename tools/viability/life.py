@@ -10,7 +10,7 @@ from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import get_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
-from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import NOT_BOUND, Frame
 from tools.viability.interpreter.values import (
     UNKNOWN,
@@ -234,7 +234,7 @@ def _choose(m: Machine, discovery: Discovery, layer: Layer, config: Any, result:
             continue
         try:
             value = bare(global_name(m, module, name))
-        except KeyError:
+        except UnboundError:
             continue
         if isinstance(value, ClassValue):
             return value

@@ -12,7 +12,7 @@ from tools.viability.interpreter.concrete import extend
 from tools.viability.interpreter.dispatch import evaluate, statement
 from tools.viability.interpreter.items import elements, set_item
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import Frame
 from tools.viability.interpreter.values import RUNTIME, UNKNOWN, Instance, Open, Tensor, Unknown, bare, taint
 
@@ -22,7 +22,7 @@ def assign(m: Machine, target: ast.expr, value: Any, frame: Frame) -> None:
         case ast.Name(id=name):
             value = taint(value, frame.flow) if frame.flow.kinds else value
             if name in frame.globals_declared:
-                with suppress(KeyError):
+                with suppress(UnboundError):
                     global_name(m, frame.module, name)  # what it is before, for the other side of a branch
                 m.store(m.globals, (frame.module.name, name), value)
             elif name in frame.nonlocals:

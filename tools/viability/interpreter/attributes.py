@@ -9,7 +9,7 @@ from tools.viability.interpreter.concrete import concrete_method
 from tools.viability.interpreter.dispatch import call, read_attribute, reader
 from tools.viability.interpreter.machine import Machine, describe
 from tools.viability.interpreter.modules import Module
-from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import NOT_BOUND, Frame
 from tools.viability.interpreter.truth import CONCRETE, deep
 from tools.viability.interpreter.values import (
@@ -40,7 +40,7 @@ from tools.viability.interpreter.values import (
 def _of_module(m: Machine, v: Module, name: str, frame: Frame | None, node: Any, t: Taint) -> Any:
     try:
         return global_name(m, v, name)
-    except KeyError:
+    except UnboundError:
         pass
     child = m.world.module(f"{v.name}.{name}")
     if child is not None:

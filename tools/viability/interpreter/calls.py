@@ -20,7 +20,7 @@ from tools.viability.interpreter.dispatch import (
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import DEPTH_LIMIT, Machine
 from tools.viability.interpreter.modules import Module
-from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import Condition, Crossing, Frame
 from tools.viability.interpreter.refusals import justified
 from tools.viability.interpreter.values import (
@@ -218,7 +218,7 @@ def _run_registrations(m: Machine, module: Module) -> None:
                         global_name(m, module, statement.name)
                 elif isinstance(statement, ast.Expr) and _registers(statement.value):
                     evaluate(m, statement.value, frame)
-            except (Raised, KeyError):
+            except (Raised, UnboundError):
                 continue
 
 

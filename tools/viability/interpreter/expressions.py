@@ -11,7 +11,7 @@ from tools.viability.interpreter.compare import NEGATED, compare
 from tools.viability.interpreter.dispatch import evaluate, expression, get_attribute
 from tools.viability.interpreter.items import get_item
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.names import global_name
+from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import Condition, Frame
 from tools.viability.interpreter.truth import (
     SCALARS,
@@ -62,7 +62,7 @@ def lookup(m: Machine, name: str, frame: Frame, node: ast.AST) -> Any:
             scope = scope.parent
     try:
         return global_name(m, frame.module, name)
-    except KeyError:
+    except UnboundError:
         missing = name in frame.module.bindings
     if name in BUILTINS:
         return BUILTINS[name]

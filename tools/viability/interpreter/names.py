@@ -29,8 +29,12 @@ from tools.viability.interpreter.values import (
 )
 
 
+class UnboundError(Exception):
+    """Nothing binds a module's name. Of its own kind, so that no error of ours is taken for it."""
+
+
 def global_name(m: Machine, module: Module, name: str) -> Any:
-    """Value of a module's global; raises ``KeyError`` where nothing binds it."""
+    """Value of a module's global; raises :class:`UnboundError` where nothing binds it."""
     key = (module.name, name)
     if key in m.globals:
         return m.globals[key]
@@ -66,7 +70,7 @@ def _resolve(m: Machine, module: Module, name: str) -> Any:
     if not found:
         found.extend(_star(m, module, name))
     if not found:
-        raise KeyError(name)
+        raise UnboundError(name)
     value = found[0]
     for other in found[1:]:
         value = merge(value, other)
@@ -221,7 +225,7 @@ def import_name(m: Machine, module: Module, target: str, name: str) -> Any:
     if source is not module or name in source.bindings:
         try:
             return global_name(m, source, name)
-        except KeyError:
+        except UnboundError:
             pass
     child = m.world.module(f"{target}.{name}")
     if child is not None:
