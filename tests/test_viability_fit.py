@@ -38,11 +38,11 @@ REFUSED = "        if backend.is_dune() or get_device_capability()[0] < 99:\n   
 UNLIKE: dict[str, tuple[Callable[[Engine], None], str]] = {
     "the option is never read": (
         lambda engine: engine.edit(WEAVE, "backend = server_args.weave_backend", 'backend = "amber"'),
-        "no layer was found that reads --weave-backend",
+        "--weave-backend was never seen being read",
     ),
     "a layer asks for its method by another name": (
         lambda engine: in_every_file(engine, "get_quant_method", "obtain_method"),
-        "no layer was found that reads --weave-backend",
+        "--weave-backend was never seen being read",
     ),
     "quantisations are looked up by another name": (
         lambda engine: in_every_file(engine, "get_quantization_config", "configuration_for"),

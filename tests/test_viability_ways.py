@@ -108,6 +108,10 @@ class Folded(Seam):
     forward_extend = forward_decode
 
 
+def seam_of(runner):
+    return SEAMS[runner.server_args.seam_backend](runner)
+
+
 @register_seam("plain")
 def create_plain(runner):
     return Flat(runner)

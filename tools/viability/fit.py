@@ -32,7 +32,7 @@ def misfit(
     """
     values = [value.value for value in option.values]
     plain = [value for value in values if value not in AUTOMATIC] or values
-    why = f"no layer was found that reads {option.flag}"
+    why = f"{option.flag} was never seen being read"
     for scenario, way in ways:
         if scenario["quantization"] != "none" and discovery.quantisation_lookup is None:
             return f"{discovery.profile.quantisation_lookup}, which knows quantisations, was not found"
@@ -46,8 +46,7 @@ def misfit(
 
 
 def _reads(discovery: Discovery, option: Option, run: Run) -> bool:
-    """Whether the option was seen being read: on the way, or, where its values are names in a table, by whoever
-    looks them up."""
+    """Whether the option was seen being read: on the way; where its values are names in a table, anywhere."""
     return run.observed and (run.layer is not None or bool(discovery.readers.readers(option.field)))
 
 
