@@ -89,7 +89,11 @@ class OptionTable:
 
 @dataclass
 class Facts:
-    """One scenario. ``arch`` is ``(major, minor)``; ``field`` and ``value`` are the option under test."""
+    """One scenario. ``arch`` is ``(major, minor)``; ``field`` and ``value`` are the option under test.
+
+    Whoever hands the architecture, the value or the kind of model to a run notes that in ``asked``: runs that
+    did not ask for one are not done again for another (see :mod:`tools.viability.kept`).
+    """
 
     world: World
     profile: Profile
