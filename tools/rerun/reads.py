@@ -58,8 +58,16 @@ def read_again(
             return Verdict(Drift.MOVED, where=place)
         # The same lines at the same place, but not as many: the file ends elsewhere, say.
         return changed(seen.lines, there, _place(name, start, len(there)))
-    elsewhere = _elsewhere(tree, name, seen.lines)
-    return elsewhere or _changed(name, now, seen.lines, start)
+    if _is_mostly_there(now, seen.lines):
+        return _changed(name, now, seen.lines, start)
+    return _elsewhere(tree, name, seen.lines) or _changed(name, now, seen.lines, start)
+
+
+def _is_mostly_there(now: Sequence[str], block: Sequence[str]) -> bool:
+    """Whether most lines of a block still stand in the file: it was changed there, and did not move out."""
+    telling = [line for line in block if len(line.strip()) > 8]
+    there = set(now)
+    return 2 * sum(line in there for line in telling) > len(telling)
 
 
 def _trimmed(lines: list[str]) -> list[str]:

@@ -109,17 +109,37 @@ def read(text: str) -> Block:
     root = _parser().parse(data).root_node
     if root.has_error:
         raise UnsoundError("no sound shell command")
-    return _Reader().block(root)
+    reader = _Reader()
+    block = reader.block(root)
+    if not reader.has_followed(root):
+        block.items.append(Item(Unknown(harmless=False, nested=[])))
+    return block
+
+
+_FOLLOWED = {"command", "file_redirect", "command_substitution", "process_substitution"}
+"""What runs or writes. Every one in the text must have been followed, or nothing is known of the whole."""
 
 
 class _Reader:
     def __init__(self) -> None:
         self.depth = 0
+        self.followed: set[int] = set()
+
+    def has_followed(self, root: Any) -> bool:
+        """Whether every part that runs or writes has been read."""
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if node.type in _FOLLOWED and node.id not in self.followed:
+                return False
+            pending += node.named_children
+        return True
 
     def block(self, node: Any) -> Block:
         """The statements among a node's children, in order; None: what nobody can follow."""
         if node is None:
             return Block([Item(Unknown(harmless=False, nested=[]))])
+        self.followed.add(node.id)
         self.depth += 1
         if self.depth > DEEPEST:
             raise UnsoundError(f"more than {DEEPEST} statements within each other")
@@ -192,6 +212,7 @@ class _Reader:
         return items + following
 
     def _redirect(self, node: Any, redirects: list[Redirect], more: list[Word]) -> None:
+        self.followed.add(node.id)
         if node.type == "herestring_redirect":
             target = next((self.word(child) for child in node.named_children), Word())
             redirects.append(Redirect("<<<", target))
@@ -278,6 +299,7 @@ class _Reader:
         return Unknown(harmless=not hidden, nested=nested_in(node, self.block))
 
     def command(self, node: Any) -> Command:
+        self.followed.add(node.id)
         found = Command()
         for number, child in enumerate(node.children):
             field_name = node.field_name_for_child(number)

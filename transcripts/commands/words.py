@@ -91,18 +91,18 @@ def _add(node: Any, word: Word, blocks: Any, *, quoted: bool) -> None:
         _between(node, word, blocks, quoted=quoted)
     else:
         word.pieces.append(Piece(_ESCAPE.sub(_unescape, text_of(node)), quoted=quoted))
+        word.nested += nested_in(node, blocks)
 
 
 def _between(node: Any, word: Word, blocks: Any, *, quoted: bool) -> None:
     """Children, and the text between them, which the grammar leaves out in places."""
-    source, place = text_bytes(node), node.start_byte
-    inner = kind_inner = node.type == "string"
-    end = node.end_byte
-    if kind_inner:
+    source, place, end = text_bytes(node), node.start_byte, node.end_byte
+    string = node.type == "string"
+    if string:  # without its quotes
         place, end = place + 1, end - 1
     for child in node.named_children:
-        if inner and child.type not in EXPANSIONS:
-            continue  # string_content: its text is taken as what lies between expansions
+        if string and child.type not in EXPANSIONS:
+            continue  # plain content, which is taken as what lies between expansions
         _literal(source, node.start_byte, place, child.start_byte, word, quoted)
         _add(child, word, blocks, quoted=quoted)
         place = child.end_byte
