@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +182,23 @@ def test_the_events_of_a_sample_stay_what_they_are(golden: Path, home: Home) -> 
     *expected, expected_end = golden.read_text(encoding="utf-8").splitlines()
     assert events == expected
     assert json.loads(end) == {**json.loads(expected_end), "origin": str(sample)}
+
+
+def test_a_session_that_grows_is_found_by_its_newest_words_only(home: Home, tmp_path: Path) -> None:
+    path = tmp_path / "grows.jsonl"
+    lines: list[str] = []
+    for round_ in range(12):
+        for number in range(20):
+            record = {"type": "user", "uuid": f"{round_}-{number}", "sessionId": "grows"}
+            content = f"word{round_} often"
+            lines.append(json.dumps({**record, "message": {"role": "user", "content": content}}))
+        path.write_text("\n".join(lines), encoding="utf-8")
+        (kept,) = import_path(home, path, lambda value: value, lambda _: None)
+        assert kept.change == ("changed" if round_ else "new")
+        with Library(home) as library:
+            assert library.open("grows").session.messages == len(lines)
+            assert len(library.search("often", limit=1000)) == len(lines)
+            assert len(library.search(f"word{round_}", limit=1000)) == 20
+    with closing(sqlite3.connect(home.imported_db)) as raw:
+        (texts,) = raw.execute("SELECT count(*) FROM texts_docsize").fetchone()
+    assert texts < sum(range(20, 260, 20)), "words of nobody were let go"

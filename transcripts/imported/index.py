@@ -2,7 +2,7 @@
 
 Folded from the files of ``imported/`` and from nothing else: it is deleted and made again at any time, and
 made anew where its schema is another program's. A session that is imported again gets a new number; rows of
-the old one are taken out, its words stay in the text index as words of nobody until the index is made again.
+the old one are taken out, its words stay in the text index as words of nobody until they are most of it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _BATCH_BYTES = 8 << 20
 """Bytes of a file that are folded in one transaction."""
 _TEXT = 256 << 10
 """Characters of one event that are searched: half of them its beginning, half its end."""
+_STALE = 100
+"""Texts of nobody that are always borne with."""
 _SEQ_BITS = 32
 """A text's row id is the session's number, then the event's number in so many bits."""
 
@@ -115,14 +117,17 @@ class Index:
 
     def _fold(self) -> None:
         self.connection.close()
-        self._raw = raw = self._to_write()
         with _alone(self.home.imported):
+            self._raw = raw = self._to_write()
+            if _mostly_stale(raw):
+                raw.close()
+                _delete(self.home.imported_db)
+                self._raw = raw = self._to_write()
             missing, gone = self._standing()
             with _transaction(raw):
                 # Also of a fold that was stopped.
-                stray = (
-                    "SELECT DISTINCT session FROM events WHERE session NOT IN (SELECT number FROM sessions)"
-                )
+                known = "SELECT number FROM sessions"
+                stray = f"SELECT DISTINCT session FROM events WHERE session NOT IN ({known})"  # noqa: S608
                 for number in [*gone, *(row[0] for row in raw.execute(stray).fetchall())]:
                     raw.execute("DELETE FROM sessions WHERE number = ?", (number,))
                     raw.execute("DELETE FROM events WHERE session = ?", (number,))
@@ -131,6 +136,13 @@ class Index:
                     problem = _fold_file(raw, self.home.imported / name, name)
                     if problem:
                         self._tell(f"warning: {self.home.imported / name}: {problem}")
+
+
+def _mostly_stale(raw: sqlite3.Connection) -> bool:
+    """Whether most words in the text index are those of sessions that were imported again since."""
+    (words,) = raw.execute("SELECT count(*) FROM texts_docsize").fetchone()
+    (events,) = raw.execute("SELECT count(*) FROM events").fetchone()
+    return bool(words > 2 * events + _STALE)
 
 
 def _fold_file(raw: sqlite3.Connection, path: Path, name: str) -> str | None:
