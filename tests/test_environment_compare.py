@@ -71,6 +71,16 @@ def test_options_defaults_verdicts_and_findings_that_changed(home: Home, sides: 
     assert f"{GATE}:22 is not there any more: {REFUSES}" in shown
 
 
+def test_going_back_says_how_much_is_known_there(home: Home, sides: tuple[Path, Path]) -> None:
+    assert agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", str(sides[0]), home=home.root).returncode != 2
+    for side in sides[::-1]:
+        assert agent("environment", "adopt", str(side), home=home.root).returncode == 0
+    known = len(json.loads(agent("findings", "list", "--json", home=home.root).stdout)["findings"])
+    back = agent("environment", "rollback", "--to", str(sides[0]), home=home.root)
+    assert back.stdout == f"current stands for {sides[0]}\n"
+    assert f"findings that are about it: {known}" in back.stderr
+
+
 def test_lines_that_only_moved_keep_their_findings(home: Home, sides: tuple[Path, Path]) -> None:
     before, after = sides
     assert agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", str(before), home=home.root).returncode != 2

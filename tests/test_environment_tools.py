@@ -72,7 +72,7 @@ def test_whoever_changes_a_name_has_it_to_themselves() -> None:
 
 
 def test_an_upgrade_can_be_planned_done_and_taken_back(home: Home, pair: str) -> None:
-    planned = call(home, "upgrade_environment", name=pair, to=["flashinfer-python==0.6.7"], plan_only=True)
+    planned = call(home, "upgrade_environment", to=["flashinfer-python==0.6.7"], plan_only=True)
     assert planned.environment is None
     assert [one.model_dump() for one in planned.changes] == [
         {"package": "flashinfer-python", "before": "0.6.5", "after": "0.6.7"}

@@ -14,7 +14,7 @@ from wheel_index import Index
 from memory.clock import FixedClock
 from memory.home import Home
 from tools.base import ToolError
-from tools.environment.choosing import roll_back
+from tools.environment.choosing import roll_back, subject
 from tools.environment.create import create_environment
 from tools.environment.history import Chosen, check_name, choose, is_name, read_history
 from tools.environment.make import check_space
@@ -251,6 +251,15 @@ def test_a_name_is_never_what_an_environment_is_called(home: Home, pair: Environ
         assert not is_name(bad)
     with pytest.raises(ToolError, match="letters, digits and underscores"):
         choose(home, pair.name, chosen(pair), "x", CLOCK)
+
+
+def test_without_a_name_the_only_environment_is_meant(home: Home, pair: Environment) -> None:
+    assert subject(home, "current") == ("current", pair)
+    create_environment(home, ["sglang==0.5.10", "flashinfer-python==0.6.7"])
+    with pytest.raises(ToolError, match=r"name one: sglang-0\.5\.10.*, sglang-0\.5\.9"):
+        subject(home, "current")
+    choose(home, "current", chosen(pair), "create", CLOCK)
+    assert subject(home, "current") == ("current", pair)
 
 
 def test_a_damaged_history_is_one_line_and_no_other_name_suffers(home: Home, pair: Environment) -> None:

@@ -231,7 +231,7 @@ def rollback(name: str, to: str | None, as_json: bool) -> None:
       agent environment rollback work --to sglang-0.5.9
     """
     from memory.clock import SystemClock
-    from tools.environment.choosing import roll_back
+    from tools.environment.choosing import findings_about, opened, roll_back
     from tools.locks import holding
 
     home = the_home()
@@ -239,8 +239,10 @@ def rollback(name: str, to: str | None, as_json: bool) -> None:
         history = roll_back(home, name, SystemClock(), to)
     if as_json:
         emit(_summary(history))
-    else:
-        click.echo(f"{name} stands for {safe(history.current.environment)}")
+        return
+    click.echo(f"{name} stands for {safe(history.current.environment)}")
+    if number := findings_about(home, opened(home, history.current)):
+        progress(f"findings that are about it: {number}")
 
 
 @click.command()

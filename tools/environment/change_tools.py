@@ -90,7 +90,8 @@ def upgrade_environment(args: UpgradeEnvironmentInput, context: Any) -> UpgradeE
         raise ToolError(f"{refused[0]!r} is built from source, which only a person may allow")
     if packages:
         check_allowed(context.home, packages)
-    open_for(context, args.name)
+    if not is_name(args.name):
+        open_for(context, args.name)
     moves, _ = subject(context.home, args.name)
     wanted = Wanted(tuple(args.to), tuple(args.only))
     proposal, made = upgrade(

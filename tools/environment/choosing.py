@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from memory.clock import Clock
 from memory.home import Home
+from memory.names import few
+from memory.views import Views
 from tools.environment.history import DEFAULT, Choice, History, check_name, choose, go_back, read_history
 from tools.environment.model import Environment
-from tools.environment.store import chosen, load, open_environment
+from tools.environment.store import chosen, list_environments, load, open_environment
 from tools.errors import ToolError
 
 
 def subject(home: Home, given: str) -> tuple[str, Environment]:
     """The name that moves when ``given`` is changed, and what it stands for: an environment without a name
-    of its own moves the default one. Raises :class:`ToolError` for a folder of someone else's."""
-    environment = open_environment(home, given)
+    of its own moves the default one, which means the only environment there is until it stands for one.
+    Raises :class:`ToolError` for a folder of someone else's."""
+    there = list_environments(home) if given == DEFAULT and read_history(home, given) is None else []
+    if len(there) > 1:
+        raise ToolError(
+            f"{given} stands for no environment yet; name one: {few([one.name for one in there])}"
+        )
+    environment = there[0] if there else open_environment(home, given)
     if environment.kind == "adopted":
         raise ToolError(
             f"{environment.path} is someone else's and only read; to change packages make an environment of "
@@ -53,3 +62,9 @@ def opened(home: Home, choice: Choice) -> Environment:
     if Path(choice.environment).is_absolute():
         return open_environment(home, choice.environment)
     return load(home.environments / choice.environment)
+
+
+def findings_about(home: Home, environment: Environment) -> int:
+    """How many current findings are about its packages, in these versions."""
+    rows = Views(home).findings()
+    return sum(json.loads(row["packages"]).items() <= environment.packages.items() for row in rows)
