@@ -108,7 +108,14 @@ def test_paths_of_other_machines_lead_into_the_environment(command: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "path", ["/root/server.log", f"{SITE}/torch/nn.py", "/root/.cache/weave/x.json", "/opt/weave/README.md"]
+    "path",
+    [
+        "/root/server.log",
+        f"{SITE}/torch/nn.py",
+        "/root/.cache/weave/x.json",
+        "/opt/weave/README.md",
+        "/opt/weave",
+    ],
 )
 def test_what_is_not_of_the_packages_is_listed(path: str, tmp_path: Path) -> None:
     done = rerun([call(f"cat {path}", "text\n")], tree(tmp_path, {"weave/gates.py": GATES}))
@@ -212,6 +219,36 @@ def test_tools_that_are_no_shell_are_read_again_too(tmp_path: Path) -> None:
         tree(tmp_path, {"weave/gates.py": MOVED}),
     )
     assert only(done).verdict.where == "weave/gates.py:9-10"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "output", "drift"),
+    [
+        ("Grep", {"pattern": "def is_"}, "Found 1 file\n{}/weave/gates.py\n", Drift.SAME),
+        ("Grep", {"pattern": "is_lost"}, "Found 1 file\n{}/weave/gates.py\n", Drift.GONE),
+        ("Grep", {"pattern": "is_lost"}, "No files found", Drift.SAME),
+        (
+            "Grep",
+            {"pattern": "def is_new", "output_mode": "content", "-n": True},
+            "{}/weave/gates.py:6:def is_new(major):\n",
+            Drift.MOVED,
+        ),
+        (
+            "grep",
+            {"pattern": "def is_new", "include": "*.py"},
+            "Found 1 matches\n{}/weave/gates.py:\n  Line 6: def is_new(major):\n",
+            Drift.MOVED,
+        ),
+        ("Grep", {"pattern": "def is_"}, "Found 1 file\nweave/gates.py\n", Drift.NOT_COMPARABLE),
+        ("Glob", {"pattern": "**/*.py"}, "{0}/weave/gates.py\n", Drift.SAME),
+        ("Glob", {"pattern": "*.py"}, "{0}/weave/gates.py\n{0}/weave/lost.py\n", Drift.CHANGED),
+    ],
+)
+def test_search_tools_of_agents_are_made_again(
+    tool: str, given: dict[str, Any], output: str, drift: Drift, tmp_path: Path
+) -> None:
+    made = call(None, output.format(SITE), tool=tool, input={"path": f"{SITE}/weave", **given})
+    assert only(rerun([made], tree(tmp_path, {"weave/gates.py": MOVED}))).verdict.drift is drift
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory.terms import CallKind, Drift
+from tools.rerun.foreign import as_command
 from tools.rerun.lists import list_again
 from tools.rerun.mapping import Mapping
 from tools.rerun.reads import read_again
@@ -67,12 +68,18 @@ def rerun(calls: Iterable[Call], tree: SourceTree) -> Rerun:
         elif call.result is None:
             done.not_run["no result is on record"] += 1
         else:
-            done.reads += _again(act, mapping, done.unmapped)
+            done.reads += _again(act, mapping, done.unmapped, done.not_run)
     return done
 
 
-def _again(act: Act, mapping: Mapping, unmapped: Counter[str]) -> Iterator[Again]:
+def _again(act: Act, mapping: Mapping, unmapped: Counter[str], unmade: Counter[str]) -> Iterator[Again]:
     for step, seen in sections(act):
+        if act.call.command is None and step.kind is not CallKind.READ_SOURCE and seen is not None:
+            said = as_command(act.call, step, seen)
+            if said is None:
+                unmade["a tool's output that is not understood"] += 1
+                continue
+            step, seen = said
         paths = _paths(step)
         cwd = step.fields.get("cwd") or act.call.cwd
         names = {path: mapping.name(path, cwd) for path in paths}

@@ -10,7 +10,7 @@ from typing import Any
 from memory.terms import Drift
 from tools.rerun.recorded import Recorded
 from tools.rerun.verdict import Verdict, changed, not_comparable
-from tools.source.files import is_part, walk
+from tools.source.files import glob_filter, is_part, walk
 from tools.source.tree import SourceTree
 
 _LONG = re.compile(r"[-dlbcps][-rwxsStT]{9}\S*\s+\d+\s+\S+\s+\S+\s+\S+\s+\S+\s+\S+\s+\S+\s+(.*)")
@@ -38,6 +38,12 @@ def list_again(tree: SourceTree, path: str, name: str, fields: dict[str, Any], s
     elif tool == "find":
         before = {_below(line, path) for line in seen.lines}
         now = _found(tree, name, fields)
+    elif tool == "glob":
+        before = {_below(line, path) for line in seen.lines}
+        keep = glob_filter(str(fields["glob"]))
+        start = f"{name}/" if name else ""
+        below = {file.removeprefix(start) for file in walk(tree, name)}
+        now = {file for file in below if keep(file)}
     else:
         return not_comparable(f"a listing with {tool or 'another tool'} is not made again")
     before = {entry for entry in before if entry and not _PASSED.search(entry)}

@@ -34,6 +34,8 @@ class Mapping:
         if any(part.startswith(".") and part != ".." for part in parts):
             return None  # caches and settings bear the names of packages too
         ends = [parts[place:] for place, part in enumerate(parts) if part in self.tops]
+        if ends and len(ends[-1]) == 1 and not self._is_package(parts, cwd, path):
+            ends.pop()
         for end in ends:
             if self._is_there(end):
                 return "/".join(end)
@@ -43,6 +45,12 @@ class Mapping:
             if len(end) > 2 and self._is_there(end[:-1]):
                 return "/".join(end)
         return None
+
+    def _is_package(self, parts: list[str], cwd: str | None, path: str) -> bool:
+        """Whether a path that ends with a package's name is the package, rather than a checkout of it."""
+        if len(parts) == 1:
+            return cwd is None and posixpath.normpath(path) != "."
+        return parts[-2] in self.tops or parts[-2] in {"python", "src"}
 
     def _is_there(self, parts: list[str]) -> bool:
         return (self.tree.root / "/".join(parts)).exists()

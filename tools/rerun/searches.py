@@ -92,6 +92,8 @@ def _compared(names: dict[str, str], fields: dict[str, Any], seen: Recorded, now
     now = {hit for hit in now if not any(re.fullmatch(one, hit[0].rpartition("/")[2]) for one in excluded)}
     if "-l" in flags:
         before = {_renamed(line, names) for line in seen.lines if line}
+        if not all(_is_below(file, names) for file in before):
+            return not_comparable("the output names files in another way than the search did")
         files = {file for file, _, _ in now}
         return _of_sets(before, files, "")
     single = _is_one_file(names, flags)
@@ -101,6 +103,8 @@ def _compared(names: dict[str, str], fields: dict[str, Any], seen: Recorded, now
         parsed = _parsed(line, names, numbered=numbered, single=single)
         if parsed is None:
             return not_comparable(f"a line of the output is no hit: {line[:60]!r}")
+        if not _is_below(parsed[0], names):
+            return not_comparable("the output names files in another way than the search did")
         recorded.add(parsed)
     if any(re.search(r"[\\\[\](){}*+?|^$.]", one) for one in _filters(fields)):
         return not_comparable("the output was filtered by patterns that are not understood here")
@@ -155,6 +159,10 @@ def _renamed(file: str, names: dict[str, str]) -> str:
             rest = file.removeprefix("./") if plain == "." else file[len(plain) + 1 :]
             return f"{name}/{rest}" if name else rest
     return file
+
+
+def _is_below(file: str, names: dict[str, str]) -> bool:
+    return any(not name or file == name or file.startswith(name + "/") for name in names.values())
 
 
 def _filters(fields: dict[str, Any]) -> list[str]:
