@@ -239,7 +239,7 @@ def test_tools_that_are_no_shell_are_read_again_too(tmp_path: Path) -> None:
             "Found 1 matches\n{}/weave/gates.py:\n  Line 6: def is_new(major):\n",
             Drift.MOVED,
         ),
-        ("Grep", {"pattern": "def is_"}, "Found 1 file\nweave/gates.py\n", Drift.NOT_COMPARABLE),
+        ("Grep", {"pattern": "def is_"}, "Found 1 file\nsrc/weave/gates.py\n", Drift.NOT_COMPARABLE),
         ("Glob", {"pattern": "**/*.py"}, "{0}/weave/gates.py\n", Drift.SAME),
         ("Glob", {"pattern": "*.py"}, "{0}/weave/gates.py\n{0}/weave/lost.py\n", Drift.CHANGED),
     ],
