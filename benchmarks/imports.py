@@ -52,7 +52,7 @@ def main() -> int:
         claude_code(file, int(args.megabytes * 1e6))
         cost, seconds = _imported(file, folder / "home")
         rows.append(_row("import: Claude Code", cost, seconds))
-        if cost.cpu > CLAUDE_S * args.megabytes / 107:
+        if cost.cpu > max(1.0, CLAUDE_S * args.megabytes / 107):
             over.append(f"Claude Code: {cost.cpu:.1f} s, at most {CLAUDE_S:g}")
         if cost.memory > CLAUDE_MB:
             over.append(f"Claude Code: {cost.memory:.0f} MB, at most {CLAUDE_MB:g}")

@@ -13,6 +13,11 @@ from program import ROOT, started
     ("script", "args", "rows"),
     [
         ("cli_start.py", ["--repeats", "1"], {"python -c pass", "agent --help", "explain", "backends"}),
+        (
+            "imports.py",
+            ["--megabytes", "1", "--segments", "1"],
+            {"import: Claude Code", "import: opencode storage"},
+        ),
         ("log.py", ["--events", "2000", "--appended", "5"], {"append: the log", "verify", "replay"}),
     ],
 )

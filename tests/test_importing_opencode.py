@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -32,10 +33,16 @@ def made() -> Generated:
 
 
 @pytest.fixture(scope="module")
-def read(made: Generated, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Everything]:
+def paths(made: Generated, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Where each layout was written."""
+    return write_all(made, tmp_path_factory.mktemp("opencode"))
+
+
+@pytest.fixture(scope="module")
+def read(paths: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Everything]:
     """What each layout gives."""
     found = {}
-    for layout, path in write_all(made, tmp_path_factory.mktemp("opencode")).items():
+    for layout, path in paths.items():
         home = Home(tmp_path_factory.mktemp(layout))
         import_path(home, path, lambda value: value, pytest.fail)
         with Library(home) as library:
@@ -102,8 +109,7 @@ def test_both_what_a_tool_returned_and_what_the_model_saw_are_kept(read: dict[st
     assert all(event["returned"] != "Tool execution aborted" for event in aborted)
 
 
-def test_a_place_in_a_tree_leads_to_the_record(made: Generated, tmp_path: Path, home: Home) -> None:
-    paths = write_all(made, tmp_path)
+def test_a_place_in_a_tree_leads_to_the_record(made: Generated, paths: dict[str, Path], home: Home) -> None:
     import_path(home, paths["storage"], lambda value: value, pytest.fail)
     with Library(home) as library:
         calls = list(library.open(made.info["id"]).calls())
@@ -195,8 +201,10 @@ def test_rows_of_2_that_are_no_answer(home: Home, tmp_path: Path) -> None:
     assert [(call.command, call.returned, call.exit_code) for call in calls] == [("ls", "a.py", 0)]
 
 
-def test_a_session_that_has_rows_of_both_is_read_once(made: Generated, home: Home, tmp_path: Path) -> None:
-    path = write_all(made, tmp_path)["sqlite"]
+def test_a_session_that_has_rows_of_both_is_read_once(
+    made: Generated, paths: dict[str, Path], home: Home, tmp_path: Path
+) -> None:
+    path = Path(shutil.copyfile(paths["sqlite"], tmp_path / "both.db"))
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute(
             "CREATE TABLE session_message (id TEXT, session_id TEXT, type TEXT, seq INTEGER, data TEXT)"
@@ -207,8 +215,10 @@ def test_a_session_that_has_rows_of_both_is_read_once(made: Generated, home: Hom
     assert max(one.session.messages for one in kept) == len(made.messages)
 
 
-def test_what_was_said_before_an_export_is_passed_over(made: Generated, home: Home, tmp_path: Path) -> None:
-    export = write_all(made, tmp_path)["export"]
+def test_what_was_said_before_an_export_is_passed_over(
+    made: Generated, paths: dict[str, Path], home: Home, tmp_path: Path
+) -> None:
+    export = paths["export"]
     noisy = tmp_path / "noisy.json"
     noisy.write_bytes(b"Exporting session: ses_1\n\n" + export.read_bytes())
     (kept,) = import_path(home, noisy, lambda value: value, pytest.fail)
