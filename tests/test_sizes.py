@@ -173,6 +173,63 @@ def test_other_code_for_small_sizes_is_what_runs(engine: Engine) -> None:
     assert said(asked(engine, "birch", first_dense=0))[0] != "no_static_obstacle"
 
 
+def test_a_layer_that_the_model_builds_in_full_precision_is_no_reason(engine: Engine) -> None:
+    """Its sizes are not what the format's kernels meet."""
+    gate(engine, "if input_size % 32 != 0:\n    raise ValueError('blocks of 32')")
+    odd = """        self.gate = RowLinear(5, config.hidden_size, quant_config=None, prefix=f"{prefix}.gate")
+"""
+    start = "        super().__init__()\n        width"
+    engine.edit("sglang/srt/models/kettle.py", start, start.replace("        width", f"{odd}        width"))
+    engine.edit(
+        LINEAR,
+        "        self.quant_method = quant_config",
+        "        if quant_config is None:\n            return\n        self.quant_method = quant_config",
+    )
+    assert said(asked(engine)) == ("no_static_obstacle", None)
+
+
+def test_a_layer_whose_number_the_engines_own_config_class_computes_is_found(engine: Engine) -> None:
+    """What ``config.json`` leaves out is what the engine's class for it says; a function makes the layers."""
+    gate(engine, "if input_size % 32 != 0:\n    raise ValueError('blocks of 32')")
+    engine.add(
+        "sglang/srt/configs/kettle.py",
+        """class KettleConfig:
+    def __init__(self, spout=40, **others):
+        self.spout = spout
+
+    @property
+    def kinds(self):
+        return ["wide" if number % 2 else "narrow" for number in range(self.num_hidden_layers)]
+""",
+    )
+    engine.edit(
+        "sglang/srt/models/kettle.py",
+        '    def __init__(self, config, quant_config=None, prefix=""):\n',
+        '    def __init__(self, config: KettleConfig, quant_config=None, prefix=""):\n',
+    )
+    engine.edit(
+        "sglang/srt/models/kettle.py",
+        "import torch\n",
+        "import torch\n\nfrom sglang.srt.configs.kettle import KettleConfig\n",
+    )
+    engine.edit(
+        "sglang/srt/models/kettle.py",
+        "        self.layers = cuts(\n"
+        "            config.num_hidden_layers,\n"
+        "            lambda idx, prefix: KettleBlock(config, idx, quant_config, prefix),\n"
+        "            prefix=prefix,\n"
+        "        )\n",
+        "        def layer(idx, prefix):\n"
+        "            if config.kinds[idx] == 'wide':\n"
+        "                return RowLinear(config.spout, 64, quant_config=quant_config, prefix=prefix)\n"
+        "            return KettleBlock(config, idx, quant_config, prefix)\n\n"
+        "        self.layers = cuts(config.num_hidden_layers, layer, prefix='model.layers')\n",
+    )
+    trace = asked(engine)
+    assert said(trace) == ("blocked", "model")
+    assert trace.scenario["layer"] == "model.layers.1"
+
+
 def test_without_a_config_every_size_is_nominal(engine: Engine) -> None:
     gate(engine, "if input_size % 33 != 0:\n    raise ValueError('blocks of 33')")
     (trace,) = trace_many(engine.context, [engine.asking("amber", "sm100")])
@@ -245,7 +302,8 @@ def test_a_model_that_calls_a_function_for_its_layer_uses_it_with_its_sizes(tmp_
 class KettleForCausalLM:
     def __init__(self, *, top_config, prefix=""):
         config = top_config.model_config.hf_text_config
-        self.experts = MakeExperts(hidden_size=config.hidden_size, prefix="model.experts")
+        quant_config = top_config.quant_config
+        self.experts = MakeExperts(config.hidden_size, quant_config=quant_config, prefix="model.experts")
 """,
     )
 

@@ -15,6 +15,8 @@ from tools.viability.profile import libraries, scenarios
 
 NAMES = libraries()["checkpoint"]
 CONFIG = of(Kind.CONFIG)
+OBJECT = "checkpoint config"
+"""What the object for one is called where it is written down."""
 OBJECTS: dict[str, bool] = NAMES["objects"]
 """Names under which a running engine keeps the config, and whether it is that of the text alone."""
 
@@ -95,7 +97,7 @@ def read_checkpoint(text: str, name: str) -> Checkpoint:
 
 def _opened(data: Mapping[str, Any]) -> Open:
     attrs = {name: _value(value) for name, value in data.items()}
-    return Open("config", attrs, cls=None, supply=_reader(data, attrs))
+    return Open(OBJECT, attrs, supply=_reader(data, attrs))
 
 
 def _reader(data: Mapping[str, Any], attrs: dict[str, Any]) -> Callable[[str], Any]:

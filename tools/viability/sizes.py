@@ -20,14 +20,17 @@ from tools.viability.evidence import evidence_at
 from tools.viability.facts import DIVIDED, Facts
 from tools.viability.interpreter.values import Kind, Tainted, bare, of
 from tools.viability.layers import Layer
-from tools.viability.survey import Built, survey
+from tools.viability.survey import QUANTISED, Built, survey
 
 if TYPE_CHECKING:
     from tools.viability.analysis import Analysis
 
 CONFIG, RANKS, PLACE = "config", "tp", "place"
-MOST = 8
+MOST = 12
 """Different constructions of one layer that a cell is judged for."""
+
+_TELLING = {Verdict.BLOCKED: 0, Verdict.UNKNOWN: 1}
+"""What is said of one layer is said of the model."""
 
 Changed = tuple[Because, Mapping[str, str]]
 """A scenario in which one fact of the target is another, and which fact that is."""
@@ -79,7 +82,7 @@ class Sizes:
     def judge(self, cell: Cell, option: Option, scenario: Mapping[str, str], without: Judgement) -> Judgement:
         """The cell for the model's own layers; ``without``: for layers of no certain model.
 
-        A place where one of them is refused decides; else the first that reads the option.
+        A place where one of them is refused decides, then one that is not followed; else the first.
         """
         analysis = self._analysis
         if without.row.verdict in (Verdict.BLOCKED, Verdict.NOT_APPLICABLE):
@@ -101,7 +104,7 @@ class Sizes:
                 "where the model builds such a layer was not seen: judged with nominal sizes"
             )
             return without
-        return next((one for one in judged if one.row.verdict is Verdict.BLOCKED), judged[0])
+        return min(judged, key=lambda one: _TELLING.get(one.row.verdict, len(_TELLING)))
 
     def _judge(self, cell: Cell, scenario: Mapping[str, str]) -> Judgement:
         changed: list[Changed] = []
@@ -116,7 +119,8 @@ class Sizes:
         seen: dict[Any, tuple[int, Built]] = {}
         for number, built in enumerate(self._places(layer, scenario)):
             seen.setdefault(built.key, (number, built))
-        return list(seen.values())[:MOST]
+        # Those in full precision last: few options are about them.
+        return sorted(seen.values(), key=lambda item: QUANTISED in item[1].arguments)[:MOST]
 
     def _places(self, layer: Layer, scenario: Mapping[str, str]) -> list[Built]:
         key = (layer.name, *sorted((name, value) for name, value in scenario.items() if name != PLACE))

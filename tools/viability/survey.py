@@ -7,12 +7,13 @@ words count, whose way from ``config.json`` or from the model's source is known.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tools.viability.checkpoint import CONFIG, Checkpoint
+from tools.viability.checkpoint import CONFIG, OBJECT, Checkpoint
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
@@ -30,6 +31,9 @@ from tools.viability.interpreter.values import (
     Open,
     Raised,
     Site,
+    Tainted,
+    Union,
+    Unknown,
     bare,
     strip,
     taint,
@@ -38,6 +42,9 @@ from tools.viability.layers import Layer
 
 STEPS = 400_000
 """What constructing one model may take; what was seen until then counts."""
+
+QUANTISED = "quant_config"
+"""The parameter of a layer that says how it is quantised."""
 
 FIRST = 8
 """Layers of a model that are built before its last: more kinds in a row no model has."""
@@ -85,14 +92,15 @@ def survey(
             name = (f.module.name, f.name)
             if name not in makers:
                 return NotImplemented
-        if len(found) < MOST:
-            given = _arguments(f, args, kwargs, bound=f.name == "__init__")
+        given = _arguments(f, args, kwargs, bound=f.name == "__init__")
+        if given is not None and len(found) < MOST:
             found.append(Built(site or Site("", 1, "call"), name, given))
         return None if f.name == "__init__" else NOT_NONE
 
     def watch(m_: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], site: Site | None) -> Any:
         if len(args) == 1 and not kwargs and isinstance(bare(args[0]), ClassValue) and f.name != "__init__":
             return args[0]  # a decorator: what it wraps around a part of a model does not change its sizes
+        _dress(m_, f, args, kwargs)
         noted = note(f, args, kwargs, site)
         return noted if noted is not NotImplemented else _each_layer(m_, f, args, kwargs)
 
@@ -106,22 +114,63 @@ def survey(
 
 
 def _each_layer(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A function that is handed a number and a ``lambda`` makes so many layers: make the first and the last.
-
-    What it does with them is nothing that tells their sizes.
+    """A function that is handed a number and a function inside another makes so many layers: make the first
+    and the last. What it does with them is nothing that tells their sizes.
     """
-    values = [*args, *kwargs.values()]
-    maker = next(
-        (v for v in map(bare, values) if isinstance(v, Function) and isinstance(v.node, ast.Lambda)), None
-    )
-    count = next((v for v in map(bare, values) if isinstance(v, int) and not isinstance(v, bool)), None)
+    values = [bare(value) for value in (*args, *kwargs.values())]
+    maker = next((value for value in values if isinstance(value, Function) and _makes_layers(value)), None)
+    count = next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
     if maker is None or count is None or maker is f:
         return NotImplemented
+    prefix = bare(kwargs.get("prefix"))
+    prefix = prefix if isinstance(prefix, str) and prefix else "model.layers"
     names = [one.arg for one in maker.node.args.args]
     for index in sorted({*range(min(count, FIRST)), count - 1}):
-        given = {name: f"model.layers.{index}" if "prefix" in name else index for name in names}
-        call(m, maker, [], given, Frame(maker.module, {}), None)
+        given = {name: f"{prefix}.{index}" if "prefix" in name else index for name in names}
+        with suppress(Raised):  # the other layers are built all the same
+            call(m, maker, [], given, Frame(maker.module, {}), None)
     return UNKNOWN
+
+
+def _makes_layers(function: Function) -> bool:
+    """A function inside another that takes a layer's name or number, and nothing else."""
+    names = [one.arg for one in function.node.args.args]
+    inside = isinstance(function.node, ast.Lambda) or function.closure is not None
+    return inside and bool(names) and all(re.search(r"prefix|idx|index|^i$|layer_id", name) for name in names)
+
+
+def _dress(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Give a config the engine's own class for it, which a parameter is annotated with.
+
+    What the file leaves out is then what the class computes, or takes where nothing is said.
+    """
+    parameters = [*f.node.args.args, *f.node.args.kwonlyargs]
+    for parameter, value in zip(parameters, args, strict=False):
+        _dress_one(m, f, parameter, value)
+    for parameter in parameters:
+        _dress_one(m, f, parameter, kwargs.get(parameter.arg))
+
+
+def _dress_one(m: Machine, f: Function, parameter: ast.arg, value: Any) -> None:
+    config = bare(value)
+    if not isinstance(config, Open) or config.name != OBJECT or config.cls is not None:
+        return
+    if not isinstance(parameter.annotation, ast.Name):
+        return
+    try:
+        cls = bare(global_name(m, f.module, parameter.annotation.id))
+    except (KeyError, Raised):
+        return
+    if not isinstance(cls, ClassValue):
+        return
+    config.cls = cls
+    spec = getattr(getattr(bare(class_attribute(m, cls, "__init__")[0]), "node", None), "args", None)
+    named = [*spec.posonlyargs, *spec.args] if spec is not None else []
+    for one, default in zip(
+        reversed(named), reversed(spec.defaults if spec is not None else []), strict=False
+    ):
+        if isinstance(default, ast.Constant) and default.value is not None:
+            config.attrs.setdefault(one.arg, Tainted(default.value, CONFIG))
 
 
 def _given(m: Machine, cls: ClassValue, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -136,17 +185,25 @@ def _given(m: Machine, cls: ClassValue, checkpoint: Checkpoint) -> dict[str, Any
         if name == "config":
             given[name] = checkpoint.opened()
         elif name == "prefix":
-            given[name] = "model"
+            given[name] = ""
         elif name.endswith("config"):
-            given[name] = Open(name)
+            given[name] = Open(name, {QUANTISED: Open(QUANTISED)})
     return given
 
 
-def _arguments(f: Function, args: list[Any], kwargs: dict[str, Any], *, bound: bool) -> dict[str, Any]:
+def _arguments(f: Function, args: list[Any], kwargs: dict[str, Any], *, bound: bool) -> dict[str, Any] | None:
+    """What a layer is given, as far as it counts; None where it is not known whether it is quantised."""
     spec = f.node.args
     names = [one.arg for one in (*spec.posonlyargs, *spec.args)][int(bound) :]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    return {name: taint(value, CONFIG) for name, value in given.items() if _plain(value)}
+    found = {name: taint(value, CONFIG) for name, value in given.items() if _plain(value)}
+    if QUANTISED in names or QUANTISED in {one.arg for one in spec.kwonlyargs}:
+        how, why = strip(given.get(QUANTISED))
+        if isinstance(how, (Unknown, Union)) and not (isinstance(how, Unknown) and how.runtime):
+            return None
+        if how is None and Kind.SOFT not in why.kinds:
+            found[QUANTISED] = None  # the model builds this one in full precision, whatever the others are
+    return found
 
 
 def _plain(value: Any) -> bool:
