@@ -63,6 +63,8 @@ def found_fields(
         value = options.value(*options_of)
         if value is not None and value.isdigit():
             fields[name] = int(value)
+    if "context" in fields:
+        fields = {"context_before": fields["context"], "context_after": fields["context"], **fields}
     return {name: value for name, value in fields.items() if value != [] or name in {"paths", "flags"}}
 
 
