@@ -605,3 +605,33 @@ def test_what_was_compiled_for_the_device_at_hand_is_a_kernel(engine: Engine, ma
     assert engine.trace("elm", "sm120").row.verdict is Verdict.NO_STATIC_OBSTACLE
     engine.edit("sglang/srt/own.py", made, "otherlib.look(x)")
     assert engine.trace("elm", "sm120").row.verdict is Verdict.UNKNOWN
+
+
+ALIASES = """\
+    def __post_init__(self):
+        self.settle_names()
+
+    def settle_names(self):
+        names = {"fern": "amber", "elm": "birch"}
+        if self.weave_backend in names:
+            self.weave_backend = names[self.weave_backend]
+        if self.weave_backend == "cedar" and otherlib.ready():
+            self.weave_backend = "amber"
+        if get_device_capability()[0] == 12:
+            self.weave_backend = "dune"
+"""
+
+
+def test_what_start_up_puts_in_the_place_of_a_value_is_judged_instead(engine: Engine) -> None:
+    """Only where it certainly does, and because of the value: what it does for others says nothing of it."""
+    fields = "".join(f"    knob_{number}: int = 0\n" for number in range(20))
+    engine.edit(SERVER_ARGS, "    weave_block: int = 64\n", f"    weave_block: int = 64\n{fields}\n{ALIASES}")
+    imports = "import otherlib\nfrom sglang.srt.platform import get_device_capability\n"
+    engine.edit(SERVER_ARGS, "import dataclasses\n", f"import dataclasses\n\n{imports}")
+    fern = engine.trace("fern", "sm100").row
+    assert (fern.backend, fern.verdict, fern.runs_instead) == ("fern", Verdict.REROUTED, "amber")
+    elm = engine.trace("elm", "sm90").row
+    assert (elm.backend, elm.verdict, elm.because) == ("elm", Verdict.BLOCKED, Because.ARCHITECTURE)
+    assert elm.runs_instead == "birch"
+    for backend, arch in (("cedar", "sm100"), ("amber", "sm120")):
+        assert "in its place" not in " ".join(engine.trace(backend, arch).notes)

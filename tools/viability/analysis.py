@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from memory.vocabulary import Because, Verdict
 from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
-from tools.viability.cell import Cell, Judgement, RunCell
+from tools.viability.cell import Cell, Judgement, RunCell, put_in_place
 from tools.viability.compiled import CompiledCode
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
@@ -188,6 +188,12 @@ class Analysis:
             )
             if judged.row.verdict is Verdict.BLOCKED:
                 return judged
+        other = checked.puts[0] if len(checked.puts) == 1 and checked.puts[0] in others else None
+        if other is not None and not options(other, cell.arch).puts:
+            asked = partial(_key, option.field, arch=cell.arch, scenario=scenario)
+            judged = self.judge_under(replace(cell, backend=other), scenario, changed)
+            self._asked.setdefault(asked(cell.backend), set()).update(self._asked.get(asked(other), set()))
+            return put_in_place(cell, other, judged)
         judged = self._judge_way(cell, option, options, lambda *_: scenario, changed)
         settled = self._settled(option, checked)
         if judged.row.verdict is Verdict.UNKNOWN and settled:
@@ -420,6 +426,12 @@ class Analysis:
 
 def _always(scenario: Mapping[str, str], *_: Any) -> Mapping[str, str]:
     return scenario
+
+
+def _key(
+    field: str, backend: str, *, arch: tuple[int, int], scenario: Mapping[str, str]
+) -> tuple[str, str, tuple[int, int], Frozen]:
+    return field, backend, arch, _frozen(scenario)
 
 
 def _refuses(run: Run) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from memory.vocabulary import Row
+from memory.vocabulary import Because, Row, Verdict
 from tools.viability.interpreter.values import Site
 from tools.viability.runs import Run
 
@@ -47,3 +47,14 @@ class Judgement:
     run: Run | None = None
     """The run that it was judged by, and how to run the same for others."""
     again: RunCell | None = None
+
+
+def put_in_place(cell: Cell, other: str, judged: Judgement) -> Judgement:
+    """The judgement of a backend in whose place start-up puts another one, which is judged already."""
+    verdict = judged.row.verdict
+    if verdict is Verdict.NO_STATIC_OBSTACLE and cell.backend not in AUTOMATIC:
+        verdict = Verdict.REROUTED
+    because = Because.OPTION if verdict is Verdict.REROUTED else judged.row.because
+    told = {"backend": cell.backend, "verdict": verdict, "because": because, "runs_instead": other}
+    row = judged.row.model_copy(update=told)
+    return replace(judged, row=row, notes=[f"start-up puts {other} in its place", *judged.notes])

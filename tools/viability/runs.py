@@ -40,6 +40,8 @@ class Run:
     """The class that was built."""
     settled: dict[str, Any] = field(default_factory=dict)
     """What start-up puts into options that nobody set."""
+    puts: list[str] = field(default_factory=list)
+    """What start-up puts in the place of the option's value, each once."""
     foreign: tuple[Site, str] | None = None
     """Where what was built needs a package for other hardware, and which."""
 

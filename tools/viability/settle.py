@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import partial
+from typing import Any
 
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.names import global_name
-from tools.viability.interpreter.values import Bound, ClassValue, bare
+from tools.viability.interpreter.values import CLEAN, Bound, ClassValue, Kind, Open, bare, strip
 from tools.viability.kept import Kept
 from tools.viability.runs import Run, attempt
 
@@ -35,6 +36,7 @@ def run_options(discovery: Discovery, facts: Facts, kept: Kept[Run], key: Hashab
         if here.refused is not None and here.refused.proven:
             return here
         result.settled |= here.settled
+        result.puts += [value for value in here.puts if value not in result.puts]
         result.machine.gates.extend(here.machine.gates)
         result.passages.extend(here.passages[:1])
     return result
@@ -47,19 +49,48 @@ def _checked(discovery: Discovery, validator: tuple[str, str | None, str], facts
     module = discovery.world.module(module_name)
     if module is None:
         return here
-    options = facts.options_object(m)
+    options, gives = facts.options_object(m), None
     try:
         if owner is None:
-            attempt(m, here, "options", global_name(m, module, name), [options], {})
+            gives = attempt(m, here, "options", global_name(m, module, name), [options], {})
         else:
             cls = bare(global_name(m, module, owner))
             if isinstance(cls, ClassValue):
                 options.cls = cls
-                attempt(m, here, "options", Bound(class_attribute(m, cls, name)[0], options), [], {})
+                method = Bound(class_attribute(m, cls, name)[0], options)
+                gives = attempt(m, here, "options", method, [], {})
     except (BudgetError, RecursionError) as error:
         here.problem = f"{module.file}:{name}: {error}"
     else:
         here.settled = {name: value for name, value in options.attrs.items() if facts.is_unset(m, name)}
+        here.puts = _puts(m, options, gives, facts)
     here.looked_at = frozenset(facts.given)
     m.rest()
     return here
+
+
+def _puts(m: Machine, options: Open, gives: Any, facts: Facts) -> list[str]:
+    """What a check certainly puts in the place of the value under test because of it: into the options
+    object, into what it notes down there, or into what it ``gives``."""
+    field = facts.field or ""
+    held = [(options.attrs.get(field), CLEAN)]
+    for decided in [*options.attrs.values(), gives]:
+        inner, depends = strip(decided)
+        held += [(one.get(field), depends) for one in _within(m, inner)]
+    found = []
+    for value, depends in held:
+        put, why = strip(value)
+        kinds = why.kinds | depends.kinds
+        if isinstance(put, str) and put != facts.value and Kind.OPTION in kinds and Kind.UNKNOWN not in kinds:
+            found.append(put)
+    return found
+
+
+def _within(m: Machine, value: Any) -> list[dict[Any, Any]]:
+    """The dictionaries in a value whose content is known."""
+    value = bare(value)
+    if not isinstance(value, (list, tuple, dict)) or m.is_lost(value):
+        return []
+    if isinstance(value, dict):
+        return [value]
+    return [one for part in value for one in _within(m, part)]
