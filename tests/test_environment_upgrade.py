@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,13 @@ def test_going_back_needs_neither_index_nor_uv_and_is_repeatable(
     assert upgraded(home, "flashinfer-python==0.6.7") == second
 
 
+def test_going_back_from_what_was_lost_is_possible(home: Home, pair: Environment) -> None:
+    made = upgraded(home, "flashinfer-python==0.6.7")
+    shutil.rmtree(made.root)
+    told = agent("environment", "rollback", "work", home=home.root)
+    assert (told.returncode, told.stdout) == (0, f"work stands for {pair.name}\n"), told.stderr
+
+
 def test_the_newest_of_a_library_is_what_the_engine_beside_it_pins(home: Home, pair: Environment) -> None:
     made = upgraded(home, "latest")
     assert made.packages == {"sglang": "0.5.10", "flashinfer-python": "0.6.7"}
@@ -170,6 +178,7 @@ def test_another_index_serves_what_changes_and_nothing_else(
         (("git+https://localhost/e.git@main",), {"only": ("sglang",)}, ["--allow-build sglang"]),
         (("only-abroad==1",), {}, ["no wheel for x86_64"]),
         (("latest",), {"indexes": ("/no/such/folder",)}, ["no folder /no/such/folder"]),
+        (("latest",), {"indexes": ("ftp://u:secret@localhost",)}, ["ftp:// is no way to an index"]),
     ],
 )
 def test_what_cannot_be_is_one_line_and_changes_nothing(
@@ -311,7 +320,15 @@ def test_the_whole_way_at_the_command_line(home: Home, pair: Environment, index:
     (listed,) = [line for line in agent("environment", "list", home=at).stdout.splitlines() if "line" in line]
     assert listed.startswith(pair.name)
     one_line(agent("environment", "rollback", "line", home=at), 2, "stood for nothing before")
-    one_line(agent("environment", "rollback", "nobody", home=at), 3, "stands for no environment")
+    one_line(agent("environment", "rollback", "nobody", home=at), 3, "stands for no environment yet")
+    none = Path(at).with_name("none")
+    for command, code, words in (
+        (("rollback",), 3, "stands for no environment yet"),
+        (("upgrade", "--to", "latest"), 3, "there is none yet"),
+        (("forget", "../x"), 2, "cannot be a name"),
+        (("forget", "x"), 3, "no name here"),
+    ):
+        one_line(agent("environment", *command, home=none), code, words)
     marks = json.loads(
         agent("environment", "fingerprint", "line", "--json", home=at, FLASHINFER_X="1").stdout
     )

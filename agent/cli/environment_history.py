@@ -231,10 +231,15 @@ def rollback(name: str, to: str | None, as_json: bool) -> None:
       agent environment rollback work --to sglang-0.5.9
     """
     from memory.clock import SystemClock
-    from tools.environment.choosing import findings_about, opened, roll_back
+    from tools.environment.choosing import findings_about, history_of, opened, roll_back
+    from tools.environment.store import open_environment
     from tools.locks import holding
 
     home = the_home()
+    if to is None:
+        history_of(home, name)
+    else:
+        open_environment(home, to)
     with holding([resource(name)], home, progress):
         history = roll_back(home, name, SystemClock(), to)
     if as_json:
@@ -254,10 +259,11 @@ def forget(name: str) -> None:
     Examples:
       agent environment forget work
     """
-    from tools.environment.history import forget as take_away
+    from tools.environment.history import check_name, forget as take_away
     from tools.locks import holding
 
-    home = the_home()
+    check_name(name)
+    home = the_home().prepare()
     with holding([resource(name)], home, progress):
         take_away(home, name)
     click.echo(f"{name} stands for nothing now; what nobody needs goes with: agent environment gc")
@@ -280,8 +286,7 @@ def gc(yes: bool, as_json: bool) -> None:
     from tools.locks import holding
 
     home = the_home()
-    if not home.environments.is_dir():
-        raise CommandError(f"there are no environments in {home.root} yet; nothing to remove")
+    home.prepare()
     fold(home)
     names = {DEFAULT, *(history.name for history in histories(home))}
     with holding(map(resource, names), home, progress):

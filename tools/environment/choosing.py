@@ -33,20 +33,27 @@ def subject(home: Home, given: str) -> tuple[str, Environment]:
     return (given if read_history(home, given) else DEFAULT), environment
 
 
+def history_of(home: Home, name: str) -> History:
+    """Raises :class:`ToolError` for a name that stands for nothing."""
+    history = read_history(home, check_name(name))
+    if history is None:
+        raise ToolError(f"{name} stands for no environment yet; see: agent environment list", missing=True)
+    return history
+
+
 def roll_back(home: Home, name: str, clock: Clock, to: str | None = None) -> History:
     """Let ``name`` stand for what it stood for before, or for the environment ``to``.
 
     Raises :class:`ToolError` where there is nothing to go back to, or it is not whole; then nothing changes.
     """
-    history = read_history(home, check_name(name))
     if to is not None:
         wanted = open_environment(home, to)
-        for number, choice in reversed(list(enumerate(history.choices if history else ()))):
-            if history is not None and choice.environment == chosen(wanted).environment:
-                return go_back(home, history, number)
+        there = read_history(home, check_name(name))
+        for number, choice in reversed(list(enumerate(there.choices if there else ()))):
+            if there is not None and choice.environment == chosen(wanted).environment:
+                return go_back(home, there, number)
         return choose(home, name, chosen(wanted), "rollback --to", clock)
-    if history is None:
-        raise ToolError(f"{name} stands for no environment yet; see: agent environment list", missing=True)
+    history = history_of(home, name)
     before = history.current.before
     if before is None:
         raise ToolError(

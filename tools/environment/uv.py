@@ -36,6 +36,7 @@ _SETTINGS = re.compile(
     r"|KEYRING_PROVIDER|OFFLINE|NATIVE_TLS|SYSTEM_CERTS|INSECURE_HOST|HTTP_\w+|REQUEST_TIMEOUT|CONCURRENT_\w+"
     r"|LINK_MODE|NO_CACHE|EXCLUDE_NEWER|CREDENTIALS_DIR)"
 )
+_SCHEMES = ("https://", "http://", "file://")
 _UNREACHABLE = (
     "network was disabled",
     "network connectivity is disabled",
@@ -340,6 +341,10 @@ def settings_of(
 def _location(given: str) -> str:
     """An index, or a folder of wheels or of an index, as uv takes it. Raises :class:`ToolError`."""
     if "://" in given:
+        if not given.startswith(_SCHEMES):
+            raise ToolError(
+                f"{given.split('://', 1)[0]}:// is no way to an index; expected {', '.join(_SCHEMES)}"
+            )
         return given
     folder = Path(given).expanduser().absolute()
     if not folder.is_dir():
