@@ -227,3 +227,52 @@ def test_what_was_said_before_an_export_is_passed_over(
         place = next(library.open(kept.session.id).messages()).source
     data = noisy.read_bytes()[place["offset"] :][: place["bytes"]]
     assert json.loads(data)["info"]["id"] == made.messages[0][0]["id"]
+
+
+def test_messages_of_the_first_versions_hold_their_parts(home: Home, tmp_path: Path) -> None:
+    def invoked(id_: str, state: str, **more: Any) -> dict[str, Any]:
+        call = {"state": state, "toolCallId": id_, "toolName": "bash", "args": {"command": "ls"}, **more}
+        return {"type": "tool-invocation", "toolInvocation": call}
+
+    beside = {
+        "c1": {"title": "ls", "time": {"start": 5, "end": 9}},
+        "c2": {"error": True, "message": "no such tool"},
+    }
+    assistant = {
+        "modelID": "m",
+        "providerID": "p",
+        "path": {"cwd": "/w"},
+        "tokens": {"input": 3, "output": 2},
+    }
+    messages = {
+        "msg_b": ("user", [{"type": "text", "text": "go"}], {"time": {"created": 1}}),
+        "msg_a": (
+            "assistant",
+            [
+                {"type": "text", "text": "yes"},
+                invoked("c1", "result", result="a.py"),
+                invoked("c2", "result"),
+                invoked("c3", "call"),
+            ],
+            {"time": {"created": 2}, "tool": beside, "assistant": assistant},
+        ),
+    }
+    folder = tmp_path / "storage" / "session"
+    (folder / "info").mkdir(parents=True)
+    (folder / "info" / "ses_1.json").write_text(json.dumps({"id": "ses_1", "title": "old"}))
+    (folder / "message" / "ses_1").mkdir(parents=True)
+    for id_, (role, parts, metadata) in messages.items():
+        document = {"id": id_, "role": role, "parts": parts, "metadata": {"sessionID": "ses_1", **metadata}}
+        (folder / "message" / "ses_1" / f"{id_}.json").write_text(json.dumps(document))
+    (kept,) = import_path(home, tmp_path / "storage", lambda value: value, pytest.fail)
+    assert (kept.session.messages, kept.session.tool_calls, kept.session.failures) == (2, 3, 1)
+    assert (kept.session.unanswered, kept.session.tokens) == (1, {"input": 3, "output": 2})
+    with Library(home) as library:
+        opened = library.open("ses_1")
+        assert [one.text for one in opened.messages()] == ["go", "yes"]
+        calls = list(opened.calls())
+    assert [(call.cwd, call.status, call.returned) for call in calls] == [
+        ("/w", "ok", "a.py"),
+        ("/w", "error", "no such tool"),
+        ("/w", "unanswered", ""),
+    ]

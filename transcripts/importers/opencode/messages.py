@@ -9,6 +9,7 @@ from typing import Any
 
 from transcripts.imported.model import ABORTED, ERROR, REJECTED, UNANSWERED
 from transcripts.imported.recording import Recording
+from transcripts.importers.opencode.first import is_first, modern, modern_part
 from transcripts.importers.values import (
     CLEARED,
     attachment,
@@ -69,6 +70,9 @@ class Conversation:
 
     def message(self, info: dict[str, Any], parts: Sequence[Part], source: dict[str, Any]) -> None:
         recording = self._recording
+        if is_first(info):
+            parts = [(modern_part(part, info), place) for part, place in parts]
+            info = modern(info)
         role = text(info.get("role")) or "assistant"
         texts = [part for part, _ in parts if word(part, "type") == "text"]
         thinking = [text(part.get("text")) for part, _ in parts if word(part, "type") == "reasoning"]

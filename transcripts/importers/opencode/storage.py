@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from transcripts.imported.recording import Recording
+from transcripts.importers.opencode.first import is_first, modern
 from transcripts.importers.opencode.messages import Conversation, Part
 from transcripts.importers.sink import Sink
 from transcripts.importers.source import LINE_LIMIT, Source
@@ -34,12 +35,13 @@ def read(source: Source, sink: Sink) -> None:
     for session in sorted({*infos, *(path.name for path in _entries(base / "message", folders=True))}):
         recording = sink.session("opencode", session, "storage")
         conversation = Conversation(recording)
-        info = _read(source, infos[session], recording) if session in infos else None
-        conversation.session({**(info[0] if info else {}), "id": session})
+        known = _read(source, infos[session], recording) if session in infos else None
+        conversation.session({**(known[0] if known else {}), "id": session})
         messages: list[tuple[float, str, dict[str, Any], dict[str, Any]]] = []
         for path in _entries(base / "message" / session):
             if found := _read(source, path, recording):
-                created = mapping(found[0].get("time")).get("created")
+                info = modern(found[0]) if is_first(found[0]) else found[0]
+                created = mapping(info.get("time")).get("created")
                 at = created if isinstance(created, int | float) else 0
                 messages.append((at, path.stem, *found))
         for _, id_, value, place in sorted(messages, key=lambda one: one[:2]):
