@@ -57,7 +57,9 @@ def _read_export(source: Source, sink: Sink) -> None:
             recording.skip(record.problem)
         elif record.key == "info":
             conversation.session(mapping(record.value))
-        elif record.key in {None, "messages"}:
+        elif record.key not in {None, "messages"}:
+            recording.skip(str(record.key))
+        else:
             recording.counts["records"] += 1
             value = mapping(record.value)
             info = mapping(value.get("info"))
