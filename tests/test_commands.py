@@ -15,7 +15,7 @@ from program import agent, one_line
 from transcripts.commands import parse_command
 
 CORPORA = Path(__file__).parent / "commands"
-CORPUS = ["samples.jsonl", "own.jsonl", "more.jsonl"]
+CORPUS = ["samples.jsonl", "own.jsonl", "more.jsonl", "third.jsonl"]
 READS = {"read_source", "search_source", "list_source", "gpu_status"}
 
 
@@ -127,11 +127,7 @@ def test_odd_text_is_parsed_in_bounded_time(name: str) -> None:
 
 def test_no_text_makes_a_traceback() -> None:
     seed = random.Random(20)
-    real = [
-        row["command"]
-        for name in ("samples.jsonl", "own.jsonl", "more.jsonl", "changing.jsonl")
-        for row in labelled(name)
-    ]
+    real = [row["command"] for name in [*CORPUS, "changing.jsonl"] for row in labelled(name)]
     signs = " $(){}|&;<>\"'`\n\\abls-n=/.*!~#[]"
     for _ in range(400):
         parse_command("".join(seed.choice(signs) for _ in range(seed.randrange(60))))

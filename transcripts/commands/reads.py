@@ -160,6 +160,8 @@ def _sed(call: Call) -> Reading:
         scripts, files = files[:1], files[1:]
     quiet = options.has("-n", "--quiet", "--silent")
     shown = sed_script("\n".join(scripts), quiet=quiet)
+    if not edits and shown is None and any(script.open for script in scripts):
+        return Reading(files, safe=False, narrow=None)  # which lines, a variable says
     if edits or shown is None:
         return Reading(files, safe=False, changes=True)
     return _of(shown, files, safe and not any(script.open for script in scripts))
