@@ -1,17 +1,20 @@
 """How verdicts follow the gates of real packages: numbers on deciding lines changed, and numbers elsewhere.
 
     python benchmarks/gates.py FOLDER [--engine sglang] [--mutations 200] [--controls 200] [--seed 0]
+                               [--minutes N]
 
 ``FOLDER`` holds unpacked packages. Exit 1 if fewer than 95 % of the mutations move the verdict as they imply,
-or if a control moves anything.
+or if a control moves anything. After ``--minutes`` each of the two counts what it has done by then.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -33,6 +36,7 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=200)
     parser.add_argument("--controls", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.folder.resolve().parent) as name:
         return with_stack(lambda: _measure(args, linked_copy(args.folder, Path(name) / "copy")))
@@ -52,8 +56,9 @@ def _measure(args: argparse.Namespace, root: Path) -> int:
     ]
     rng.shuffle(cells)
     right = done = 0
+    end = time.monotonic() + args.minutes * 60
     for cell in cells * 4:
-        if done == args.mutations:
+        if done == args.mutations or time.monotonic() > end:
             break
         scenario = scenarios[cell.component]
         before = analysis.judge(cell, scenario)
@@ -68,7 +73,8 @@ def _measure(args: argparse.Namespace, root: Path) -> int:
             print(f"did not move: {edit}\n  {before.row.verdict} -> {after.row.verdict} {after.notes[:1]}")
     print(f"mutations: {right} of {done} moved as implied", flush=True)
     still = tried = 0
-    while tried < args.controls:
+    end = time.monotonic() + args.minutes * 60
+    while tried < args.controls and time.monotonic() < end:
         cell = rng.choice(cells)
         scenario = scenarios[cell.component]
         before = analysis.judge(cell, scenario)

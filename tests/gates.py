@@ -86,12 +86,23 @@ def refusing(analysis: Analysis, cell: Cell, scenario: dict[str, str], rng: rand
         return None
     edits = []
     for gate in way(cell.backend, cell.arch).machine.gates:
-        if gate.passed and Kind.ARCH in gate.taint.kinds:
+        if gate.passed and Kind.ARCH in gate.taint.kinds and not _one_of_several(analysis, gate.site):
             for site in gate.taint.sites:
                 edit = _change(analysis.tree, cell, site, admits=False) if site.role in GATES[:4] else None
                 if edit is not None and edit not in edits:
                     edits.append(edit)
     return rng.choice(edits) if edits else None
+
+
+def _one_of_several(analysis: Analysis, site: Site) -> bool:
+    """Whether a test is one of a chain: what it turns down may be taken by the next."""
+    module = analysis.world.module(analysis.world.dotted(site.file))
+    chained = (
+        (node.test.lineno, node.orelse[0].test.lineno)
+        for node in (ast.walk(module.tree) if module is not None else ())
+        if isinstance(node, ast.If) and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+    )
+    return any(site.line in lines for lines in chained)
 
 
 def _change(tree: SourceTree, cell: Cell, site: Site, *, admits: bool) -> Edit | None:

@@ -5,19 +5,29 @@ The full measurement over real packages is ``benchmarks/gates.py``; here a few o
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Wheels
 from gates import Edit, admitting, controls, edited, forget, linked_copy, moved, refusing, same
+from program import ROOT, variables
 from viability_fixtures.support import BACKENDS, COMPONENT, METHOD, Engine
 
 from memory.vocabulary import Verdict
 from tools.source.tree import SourceTree
 from tools.viability.analysis import Analysis, with_stack
 from tools.viability.cell import Cell, Judgement
+
+STRESS = int(os.environ.get("ASSAY_STRESS", "1"))
+PAIRS = (
+    ("sglang==0.5.9", "flashinfer-python==0.6.5"),
+    ("sglang==0.5.10", "flashinfer-python==0.6.7.post2"),
+)
 
 
 def judged_again(analysis: Analysis, root: Path, edit: Edit, scenario: dict[str, str]) -> Judgement:
@@ -99,3 +109,14 @@ def test_real_verdicts_follow_real_gates(wheels: Wheels, tmp_path: Path) -> None
     ]
     copy = linked_copy(Path(pair.path), tmp_path / "copy")
     with_stack(lambda: assert_follows(copy, cells, ("sglang", "flashinfer"), 6))
+
+
+@pytest.mark.network
+@pytest.mark.skipif(STRESS == 1, reason="ASSAY_STRESS=8 changes 200 gates and 200 others: half an hour")
+@pytest.mark.parametrize("pair", PAIRS)
+def test_many_real_verdicts_follow_real_gates(wheels: Wheels, pair: tuple[str, str]) -> None:
+    count = str(25 * STRESS)
+    command = [sys.executable, str(ROOT / "benchmarks" / "gates.py"), wheels(*pair).path]
+    command += ["--mutations", count, "--controls", count]
+    finished = subprocess.run(command, capture_output=True, text=True, env=variables(), check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
