@@ -18,7 +18,7 @@ import pytest
 
 from tools import stopping
 from tools.environment.child import OutputError, allowed_environment, run_child
-from tools.environment.uv import _environment as uv_environment
+from tools.environment.uv_settings import child_environment as uv_environment
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 

@@ -16,7 +16,7 @@ COMMANDS = {
     "show": ("agent.cli.environment:show", "Packages, versions, where the files are."),
     "current": ("agent.cli.environment_history:current", "What a name stands for."),
     "adopt": ("agent.cli.environment_history:adopt", "Name a folder of someone else's; it is only read."),
-    "upgrade": ("agent.cli.environment_history:upgrade", "Other versions, beside the old ones."),
+    "upgrade": ("agent.cli.environment_upgrade:upgrade", "Other versions, beside the old ones."),
     "rollback": ("agent.cli.environment_history:rollback", "Go back to what a name stood for before."),
     "forget": ("agent.cli.environment_history:forget", "Take a name away; its environments stay."),
     "compare": ("agent.cli.environment_compare:compare", "What another environment changes for a target."),
@@ -83,7 +83,7 @@ def create(
     from tools.environment.history import DEFAULT, check_name, choose
     from tools.environment.request import read_requirements
     from tools.environment.store import chosen
-    from tools.environment.uv import settings_of
+    from tools.environment.uv_settings import settings_of
     from tools.locks import holding
 
     named = check_name(name) if name is not None else DEFAULT

@@ -24,7 +24,8 @@ from tools.environment.pins import machine_of, requirements_of
 from tools.environment.plan import Wanted
 from tools.environment.staging import Staging
 from tools.environment.upgrade import prepare
-from tools.environment.uv import Uv, settings_of
+from tools.environment.uv import Uv
+from tools.environment.uv_settings import settings_of
 from tools.errors import ToolError
 
 

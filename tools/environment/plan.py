@@ -15,7 +15,8 @@ from tools.environment.make import check_space
 from tools.environment.model import Environment, Wheel
 from tools.environment.pins import conflicts, kernel_pins, machine_of, profiles
 from tools.environment.request import Request, parse_request
-from tools.environment.uv import UnresolvableError, Uv, settings_of
+from tools.environment.uv import UnresolvableError, Uv
+from tools.environment.uv_settings import settings_of
 from tools.errors import ToolError
 
 NEWEST = ("latest", "nightly")

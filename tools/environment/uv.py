@@ -7,10 +7,8 @@ then requires that hash.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import ssl
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +17,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from memory.names import distribution
-from tools.environment.child import GRACE, NETWORK, allowed_environment, run_child
+from tools.environment.child import GRACE, run_child
 from tools.environment.model import DEFAULT_PLATFORM, PYTHON, Wheel
+from tools.environment.uv_settings import child_environment
 from tools.errors import ToolError
 from tools.source.tree import decode
 
@@ -29,14 +28,6 @@ BUILD_SECONDS = 3600.0
 SLOWEST = 100_000
 """Bytes per second below which a download counts as stuck."""
 
-# uv's own settings that say where things are and how to reach them, and up to when an index is believed;
-# none that allows builds or pre-releases.
-_SETTINGS = re.compile(
-    r"UV_(CACHE_DIR|CONFIG_FILE|NO_CONFIG|DEFAULT_INDEX|INDEX|INDEX_\w+|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX"
-    r"|KEYRING_PROVIDER|OFFLINE|NATIVE_TLS|SYSTEM_CERTS|INSECURE_HOST|HTTP_\w+|REQUEST_TIMEOUT|CONCURRENT_\w+"
-    r"|LINK_MODE|NO_CACHE|EXCLUDE_NEWER|CREDENTIALS_DIR)"
-)
-_SCHEMES = ("https://", "http://", "file://")
 _UNREACHABLE = (
     "network was disabled",
     "network connectivity is disabled",
@@ -230,7 +221,7 @@ class Uv:
                     *command,
                     *common,
                 ],
-                environment=_environment(retries=not packages) | self.settings,
+                environment=child_environment(retries=not packages) | self.settings,
                 folder=self.folder,
                 output=log,
                 seconds=seconds,
@@ -320,51 +311,6 @@ def human_size(size: int | None) -> str:
     if size is None:
         return "size unknown"
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
-
-
-def settings_of(
-    indexes: Sequence[str] = (), find_links: Sequence[str] = (), *, alone: bool = False, pre: bool = False
-) -> dict[str, str]:
-    """Where to look besides, as variables of uv's: on a command line an index's password is seen by others.
-
-    ``indexes`` come before the configured one; ``alone``: nowhere else; ``pre``: pre-releases too.
-    """
-    named = {
-        "UV_INDEX": " ".join(map(_location, indexes)),
-        "UV_FIND_LINKS": ",".join(map(_location, find_links)),
-        "UV_NO_INDEX": "1" if alone else "",
-        "UV_PRERELEASE": "allow" if pre else "",
-    }
-    return {name: value for name, value in named.items() if value}
-
-
-def _location(given: str) -> str:
-    """An index, or a folder of wheels or of an index, as uv takes it. Raises :class:`ToolError`."""
-    if "://" in given:
-        if not given.startswith(_SCHEMES):
-            raise ToolError(
-                f"{given.split('://', 1)[0]}:// is no way to an index; expected {', '.join(_SCHEMES)}"
-            )
-        return given
-    folder = Path(given).expanduser().absolute()
-    if not folder.is_dir():
-        raise ToolError(f"no folder {folder}; expected the URL or the folder of an index or of wheels")
-    return folder.as_uri()
-
-
-def _environment(*, retries: bool) -> dict[str, str]:
-    found = allowed_environment(
-        os.environ, lambda name: name in NETWORK or _SETTINGS.fullmatch(name) is not None
-    )
-    found |= {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
-    if not {"UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "SSL_CERT_FILE", "SSL_CERT_DIR"} & set(found):
-        # Where a network signs its own certificates the system knows them: believe what pip believes.
-        known = ssl.get_default_verify_paths()
-        if known.cafile or known.capath:
-            found["UV_SYSTEM_CERTS"] = "1"
-    if retries:  # A question that fails should say so soon; a download of 400 MB should not give up.
-        found.setdefault("UV_HTTP_RETRIES", "1")
-    return found
 
 
 def locked(lock: Path) -> list[Wheel]:
