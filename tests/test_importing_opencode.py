@@ -22,7 +22,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 from opencode_session import Generated, Generator, write_all
 
 LAYOUTS = ("export", "share", "events", "storage", "old", "sqlite", "sqlite2")
-OF_THE_LAYOUT = {"source", "layout", "origin", "records", "skipped"}
+OF_THE_LAYOUT = {"source", "text_sources", "layout", "origin", "records", "skipped"}
 Everything = dict[str, list[Event]]
 """Session → its events, but where they stood."""
 
@@ -113,6 +113,12 @@ def test_a_place_in_a_tree_leads_to_the_record(made: Generated, paths: dict[str,
     import_path(home, paths["storage"], lambda value: value, pytest.fail)
     with Library(home) as library:
         calls = list(library.open(made.info["id"]).calls())
+        message = next(
+            one for one in library.open(made.info["id"]).messages() if one.text and one.text_sources
+        )
+    for place in message.text_sources:
+        data = (paths["storage"] / place["file"]).read_bytes()[place["offset"] :][: place["bytes"]]
+        assert json.loads(data)["text"] in f"{message.text}\n{message.thinking}"
     known = {part["callID"]: part for _, parts in made.messages for part in parts if part["type"] == "tool"}
     for call in calls[:20]:
         place: dict[str, Any] = dict(call.source)

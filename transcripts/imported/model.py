@@ -17,7 +17,8 @@ file ends with its one line ``session``; one without was not written to its end.
 
 ``segment`` (from 1) of the others says in which memory of the model it happened. ``source`` says where it
 stood: ``{"file","offset","bytes"}``, in bytes of the file as it decompresses, or ``{"file","row"}`` in a
-database. Files are named from the folder that was imported.
+database; ``text_sources`` the same of words that stood apart from their message. Files are named from the
+folder that was imported.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class Message:
     """``mime``, ``name``, ``bytes`` of each; not their content."""
     error: str | None = None
     """Why the model's answer failed."""
+    text_sources: tuple[Mapping[str, Any], ...] = ()
+    """Where its words stood, where that is elsewhere than ``source``."""
     source: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -151,7 +154,9 @@ def known(cls: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
     """What of a document are fields of a class; lists as tuples. A newer program may know more."""
     names = cls.__dataclass_fields__
     return {
-        key: tuple(value) if isinstance(value, list) and key in {"notes", "attachments"} else value
+        key: tuple(value)
+        if isinstance(value, list) and key in {"notes", "attachments", "text_sources"}
+        else value
         for key, value in document.items()
         if key in names
     }

@@ -95,7 +95,7 @@ class Recording:
         tokens: Mapping[str, int] | None = None,
         **more: Any,
     ) -> int:
-        """``more``: id, thinking, model, notes, attachments, error. Returns the event's number."""
+        """``more``: other fields that a message has. Returns the event's number."""
         self.counts["messages"] += 1
         self._messages.append(self._next)
         if role == "user" and not more.get("notes") and not self._first:

@@ -93,6 +93,11 @@ class Conversation:
             notes=_notes(info, parts, texts),
             attachments=[attachment(part) or {} for part, _ in parts if word(part, "type") == "file"],
             error=_failure(info.get("error")),
+            text_sources=[
+                place
+                for part, place in parts
+                if word(part, "type") in {"text", "reasoning"} and place and place != source
+            ],
         )
         recording.about(model=recording.facts.get("model") or (_model(info) if role == "assistant" else None))
         self._begun[text(info.get("id"))] = seq
