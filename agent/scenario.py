@@ -17,6 +17,9 @@ OWN = frozenset({"quantisation", "quantization"})
 """Facts of the scenario itself; every other key is an option of the engine, by its field."""
 
 
+VARIABLE = "$"
+"""What the name of an environment variable begins with, in a scenario."""
+
 NONE = "none"
 """Says of an option that it is not set."""
 
@@ -67,7 +70,12 @@ def wrong_value(scenario: Mapping[str, str], options: Iterable[Option]) -> str |
 
 
 def search_for(key: str, environment: str, engine: str) -> dict[str, Any]:
-    """The input of ``search_source`` that finds where the engine declares an option's field ``key``."""
+    """The input of ``search_source`` that finds where the engine declares an option's field ``key``, or where
+    anything in the environment names a variable ``$key``.
+    """
+    if key.startswith(VARIABLE):
+        pattern = rf"\b{re.escape(key.removeprefix(VARIABLE))}\b"
+        return {"environment": environment, "pattern": pattern, "include": "*.py", "limit": 1}
     return {
         "environment": environment,
         "pattern": rf"^\s+{re.escape(key)}\s*:",
@@ -78,4 +86,8 @@ def search_for(key: str, environment: str, engine: str) -> dict[str, Any]:
 
 
 def not_declared(key: str, engine: str) -> str:
+    if key.startswith(VARIABLE):
+        return (
+            f"--scenario: nothing here names a variable {key.removeprefix(VARIABLE)!r}, so it changes nothing"
+        )
     return f"--scenario: {engine} has no option {key!r} here; give the field of one, e.g. kv_cache_dtype"

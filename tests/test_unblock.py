@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from viability_fixtures.support import COMPONENT, METHOD, Engine, before_elm
 
-from agent.cli.main import cli
+from agent.cli.main import cli, run
 from tools.viability.trace import ExplainInput, Trace, trace_many
 
 
@@ -85,6 +85,28 @@ def test_another_option_that_the_gate_reads_opens_it(engine: Engine) -> None:
         "weave_tile narrow": "no_static_obstacle",
         "weave_tile tall": "no_static_obstacle",
     }
+
+
+def test_a_variable_is_a_fact_to_judge_under(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    test = "get_device_capability()[0] != 9 and os.getenv('ELM_ANYWAY', '0') != '1'"
+    before_elm(engine, f"if {test}:\n    raise ValueError('not here')")
+    asked = [
+        "explain",
+        COMPONENT,
+        "elm",
+        "-e",
+        str(engine.root),
+        "--arch",
+        "sm120",
+        "--quantisation",
+        "nvfp4",
+    ]
+    assert run(asked) == 0
+    assert "elm on sm120: blocked" in capsys.readouterr().out
+    assert run([*asked, "--scenario", "$ELM_ANYWAY=1"]) == 0
+    assert "elm on sm120: no static obstacle" in capsys.readouterr().out
+    assert run([*asked, "--scenario", "$NOBODYS=1"]) == 2
+    assert "nothing here names a variable 'NOBODYS'" in capsys.readouterr().err
 
 
 def test_what_is_not_refused_has_nothing_to_open(engine: Engine) -> None:

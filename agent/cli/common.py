@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tools.environment.model import Environment
     from transcripts.redaction.secrets import Redactor
 
-_SETTING = re.compile(r"([A-Za-z]\w*\.)?[A-Za-z_]\w*")
+_SETTING = re.compile(r"([A-Za-z]\w*\.)?[A-Za-z_]\w*|\$\w+")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
