@@ -7,6 +7,13 @@ predicates, modules and files. What may differ in the answer is the name, nothin
 
 from __future__ import annotations
 
+import builtins
+import keyword
+import os
+import random
+import re
+import string
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +21,13 @@ from typing import Any
 import pytest
 from conftest import Wheels
 from metamorphic import rename, renamed
+from program import ROOT
 from viability_fixtures.support import BACKENDS, Context, Engine, run_context, traced
 
 from memory.home import Home
-from tools.engines.options import discover_options
-from tools.source.tree import SourceTree
+from tools.engines.options import backend_options, discover_options
+from tools.source.tree import SourceTree, decode
+from tools.viability.cell import AUTOMATIC
 from tools.viability.trace import Trace, TraceInput
 
 PAIR = ("sglang==0.5.9", "flashinfer-python==0.6.5")
@@ -31,6 +40,9 @@ RENAMINGS = {
 }
 COMPONENTS = ("fp4_gemm", "moe_runner")
 ARCHS = ("sm120", "sm100")
+STRESS = int(os.environ.get("ASSAY_STRESS", "1"))
+WORD = re.compile(r"[A-Za-z]+")
+TORCH = re.compile(r"\btorch\.[\w.]+")
 
 
 def asking(root: str) -> list[TraceInput]:
@@ -96,6 +108,36 @@ def test_real_backends_under_other_names(
         assert any(new in backend for backend in backends)
         assert not any(old in backend for backend in backends)
     assert_same(original, copies, mapping)
+
+
+@pytest.mark.network
+@pytest.mark.skipif(STRESS == 1, reason="takes minutes: ASSAY_STRESS=2 renames every backend at once")
+@pytest.mark.parametrize("pair", [PAIR, ("sglang==0.5.10", "flashinfer-python==0.6.7.post2")])
+def test_every_real_backend_under_another_name(
+    wheels: Wheels, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, pair: tuple[str, str]
+) -> None:
+    root = Path(wheels(*pair).path)
+    mapping = every_backend(root, random.Random(0))
+    context = run_context(tmp_path_factory.getbasetemp())
+    original = traced(context, asking(str(root)))
+    rename(root, tmp_path / "copy", mapping)
+    assert_same(original, traced(context, asking(str(tmp_path / "copy"))), mapping)
+
+
+def every_backend(root: Path, rng: random.Random) -> dict[str, str]:
+    """A word of random letters for each word of the values of backend options.
+
+    Left alone are words that also name what is outside the copy: of Python and its library, of torch, and of
+    what the program itself looks for.
+    """
+    options = backend_options(discover_options(SourceTree(root), "sglang"))
+    values = " ".join(value.value for option in options for value in option.values)
+    used = " ".join(part for path in root.rglob("*.py") for part in TORCH.findall(decode(path.read_bytes())))
+    ours = " ".join(path.read_text() for path in (ROOT / "tools/viability/profiles").glob("*.toml"))
+    names = " ".join([*dir(builtins), *keyword.kwlist, *sys.stdlib_module_names, *AUTOMATIC])
+    outside = {word.lower() for word in WORD.findall(f"{used} {ours} {names}")}
+    words = sorted({word.lower() for word in WORD.findall(values) if len(word) > 3} - outside)
+    return {word: "".join(rng.choices(string.ascii_lowercase, k=len(word))) for word in words}
 
 
 def test_the_small_engine_under_other_names(tmp_path: Path) -> None:
