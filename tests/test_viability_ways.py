@@ -288,6 +288,36 @@ def test_a_way_that_ends_for_no_reason_of_the_scenario_is_not_a_pass(seams: Engi
     assert seam(seams, "folded", "sm120").row.verdict is Verdict.UNKNOWN
 
 
+def test_a_way_that_ends_so_behind_an_exit_is_no_pass_either(seams: Engine) -> None:
+    """An exit that may have been taken, with a kernel on it, says nothing of the way that goes on."""
+    seams.edit(SEAMS, "rope: torch.Tensor | None = None):", "rope: torch.Tensor | None = None, tape=None):")
+    seams.edit(
+        SEAMS,
+        'assert rope is not None, "needs rope"',
+        "if otherlib.rests():\n            return torch.matmul(q, q)\n        assert tape is not None",
+    )
+    seams.edit(SEAMS, "import torch\n", "import otherlib\nimport torch\n")
+    assert seam(seams, "folded", "sm120").row.verdict is Verdict.UNKNOWN
+
+
+def test_what_some_callers_leave_out_is_not_refused(seams: Engine) -> None:
+    seams.edit(
+        SEAMS,
+        "        assert not self.folded\n",
+        "        if get_device_capability()[0] == 9:\n            if k is not None:\n"
+        '                raise ValueError("no keys there")\n',
+    )
+    signature = "    def forward_decode(self, q: torch.Tensor, k, v, batch):\n        if"
+    for annotation, verdict in (
+        ("torch.Tensor", Verdict.BLOCKED),
+        ("torch.Tensor | None", Verdict.NO_STATIC_OBSTACLE),
+    ):
+        given = signature.replace("k, v", f"k: {annotation}, v")
+        seams.edit(SEAMS, signature, given)
+        assert seam(seams, "plain", "sm90").row.verdict is verdict, annotation
+        seams.edit(SEAMS, given, signature)
+
+
 @pytest.mark.parametrize("backend", ["far", "slow", "plain"])
 def test_a_backend_that_needs_what_only_other_hardware_has(seams: Engine, backend: str) -> None:
     """A package for other hardware that its module imports, a kernel that is built for the CPU, or a name."""
@@ -427,6 +457,86 @@ def test_what_is_fetched_is_looked_for_in_the_packages_of_the_environment(engine
         assert row.because is Because.ARCHITECTURE
         assert row.evidence[0].file == "minikernels/store/ab12/weave/include/weave.h"
         assert row.evidence[1].file == "minilib/fetching.py"
+
+
+SIFTING = """\
+import requests
+
+KEPT = ("Sm100a", "Sm100f")
+
+
+def sift(text, kept):
+    return [line for line in text.splitlines() if line in kept]
+
+
+def near():
+    return sift(requests.get("https://example.org/near"), KEPT)
+
+
+def far():
+    return sift(requests.get("https://example.org/far"), kept=KEPT)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "refused"),
+    [
+        ("near()", "blocked"),
+        ("if otherlib.wanted():\n    near()\nelse:\n    far()", "blocked"),
+        ("if otherlib.wanted():\n    near()", "unknown"),
+    ],
+)
+def test_of_what_is_fetched_only_the_kept_targets_count(engine: Engine, ask: str, refused: str) -> None:
+    engine.add("minilib/sifting.py", SIFTING)
+    before_elm(engine, f"from minilib.sifting import far, near\n{ask}")
+    verdicts = engine.verdicts("elm", "sm100", "sm103", "sm120")
+    assert verdicts == {"sm100": "no_static_obstacle", "sm103": "no_static_obstacle", "sm120": refused}
+    if refused == "blocked":
+        row = engine.trace("elm", "sm120").row
+        assert row.because is Because.ARCHITECTURE
+        assert row.evidence[0].line == engine.line("minilib/sifting.py", "KEPT = (")
+
+
+DERIVED = """\
+import otherlib
+
+
+class Derived:
+    def __init__(self, fn):
+        self.fn = fn
+
+
+def is_split_of(settings):
+    return settings.weave_block > 64
+
+
+class Context:
+    def __getattr__(self, name):
+        return otherlib.read(name)
+
+
+context = Context()
+"""
+
+
+def test_a_setting_that_is_derived_from_options_is_computed(engine: Engine) -> None:
+    engine.add("sglang/srt/derived.py", DERIVED)
+    engine.edit(
+        SERVER_ARGS,
+        "    weave_block: int = 64\n",
+        '    weave_block: int = 64\n    is_split = Derived(fn="sglang.srt.derived.is_split_of")\n',
+    )
+    engine.edit(
+        SERVER_ARGS, "import dataclasses\n", "import dataclasses\n\nfrom sglang.srt.derived import Derived\n"
+    )
+    before_elm(
+        engine,
+        "from sglang.srt.derived import context\nif context.is_split:\n    return x\n"
+        "if get_device_capability()[0] == 12:\n    raise ValueError('not in one piece')",
+    )
+    assert engine.verdicts("elm", "sm120") == {"sm120": "blocked"}
+    engine.edit(SERVER_ARGS, "weave_block: int = 64", "weave_block: int = 128")
+    assert engine.verdicts("elm", "sm120") == {"sm120": "unknown"}
 
 
 def test_a_name_that_nothing_binds_is_no_pass(engine: Engine) -> None:

@@ -157,7 +157,7 @@ def _operator(name: str) -> str:
 def no_code_row(cell: Cell, run: Run, again: RunCell, code: CompiledCode) -> Judgement | None:
     """``blocked`` where the value certainly leads to operators that have no code for the device."""
     m = run.machine
-    fetch = next((f for f in m.fetches if not f.doubts and code.fetched.runs_on(f, cell.arch) is False), None)
+    fetch = _for_others(cell, m, code, 0, range(len(m.crossings)), range(len(m.choices)))
     if fetch is not None:
         return _not_fetched(cell, run, again, fetch, code)
     found = _dead_ends(cell, m, code, 0, range(len(m.crossings)), range(len(m.choices)))
@@ -186,8 +186,31 @@ def _dead_ends(
     return []
 
 
+def _for_others(
+    cell: Cell, m: Machine, code: CompiledCode, doubts: int, crossings: range, choices: range
+) -> Fetch | None:
+    """Kernels for other architectures alone that are fetched on every way through this part of a run."""
+    for fetch in m.fetches:
+        here = fetch.doubts == doubts and (not doubts or fetch.place - 1 in crossings)
+        if here and code.fetched.runs_on(fetch, cell.arch) is False:
+            return fetch
+    for number in choices:
+        choice = m.choices[number]
+        if choice.doubts == doubts:
+            ends = [_for_others(cell, m, code, doubts + 1, *side) for side in choice.sides]
+            if ends and all(ends):
+                return ends[0]
+    return None
+
+
 def _not_fetched(cell: Cell, run: Run, again: RunCell, fetch: Fetch, code: CompiledCode) -> Judgement:
     """All kernels that can be fetched on the way are for other architectures."""
+    if fetch.sieve is not None:
+        kept = ", ".join(fetch.targets)
+        why = f"keeps of the kernels that it fetches those for {kept}: none is for {cell.arch_name}"
+        hops = [(fetch.site, "fetches"), (fetch.sieve, "the targets that are kept of it")]
+        evidence = (evidence_at(code.tree, fetch.sieve, "list"), evidence_at(code.tree, fetch.site, "call"))
+        return Judgement(_row(cell, run, again, evidence), hops, [why])
     file = code.fetched.kept(fetch)
     assert file is not None
     why = f"runs kernels that are fetched, and of those that belong to {file} none is for {cell.arch_name}"

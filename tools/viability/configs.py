@@ -22,6 +22,7 @@ CLASSES = 3
 OPTIONS = 3
 """A class that is built with so many options is one of a configuration."""
 CLASS = re.compile(rb"^class (\w+)", re.M)
+DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 @dataclass(frozen=True)
@@ -172,3 +173,18 @@ def _reads_option(value: ast.expr, options: Mapping[str, object]) -> bool:
         and part.attr in options
         for part in ast.walk(value)
     )
+
+
+def derived_settings(world: World, declaring: ast.ClassDef) -> dict[str, tuple[str, str]]:
+    """What a class body declares by the dotted name of the function that computes it from the options."""
+    found: dict[str, tuple[str, str]] = {}
+    for statement in declaring.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(keywords=keywords)):
+                for keyword in keywords:
+                    text = getattr(keyword.value, "value", None)
+                    path, _, function = text.rpartition(".") if isinstance(text, str) else ("", "", "")
+                    module = world.module(path) if DOTTED.fullmatch(path) else None
+                    if module is not None and function in module.bindings:
+                        found[name] = (path, function)
+    return found

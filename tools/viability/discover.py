@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from tools.engines.options import DeclaredValue, Option
-from tools.viability.configs import find_configs
+from tools.viability.configs import derived_settings, find_configs
 from tools.viability.facts import OptionTable
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.kinds import ModelKind, find_kinds
@@ -80,6 +80,7 @@ class Discovery:
         homes = Counter(file.rpartition("/")[0] for file in declaring)
         folders = {folder for folder, count in homes.items() if count >= 3}
         fields: dict[str, tuple[ast.expr | None, Module]] = {}
+        derived: dict[str, tuple[str, str]] = {}
         for file in sorted(self.texts):
             if file not in declaring and file.rpartition("/")[0] not in folders:
                 continue
@@ -95,7 +96,8 @@ class Discovery:
                     }
                     if wanted & set(own):
                         fields.update({name: (value, module) for name, value in own.items()})
-        return OptionTable(fields, find_configs(self.world, self.texts, fields, declaring))
+                    derived.update(derived_settings(self.world, statement))
+        return OptionTable(fields, find_configs(self.world, self.texts, fields, declaring), derived)
 
     # -- classes ----------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ from tools.viability.kinds import ModelKind
 from tools.viability.library import Library
 from tools.viability.nominal import alone
 from tools.viability.profile import Profile, libraries
+from tools.viability.sifted import note_sieve
 from tools.viability.tensors import tensor_attribute
 
 MODULE_METHODS = frozenset(libraries()["torch"]["module_methods"])
@@ -77,6 +78,8 @@ class OptionTable:
     fields: dict[str, tuple[ast.expr | None, Module]]
     configs: Configs = dataclasses.field(default_factory=Configs)
     """Objects that hold them while the engine runs."""
+    derived: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    """Settings declared beside them as functions of them: name → module and function."""
     _read: dict[ast.FunctionDef, bool] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def read_by(self, function: ast.FunctionDef) -> bool:
@@ -271,7 +274,8 @@ class Facts:
             given = [*args, *frame.locals.values()]
             names = tuple(dict.fromkeys(text for text in map(bare, given) if isinstance(text, str)))
             doubts = m.doubts_before(frame.module.file)
-            m.fetches.append(Fetch(m.site(frame, node, "call"), names, doubts, len(m.crossings)))
+            site = m.site(frame, node, "call")
+            m.fetches.append(Fetch(site, names, doubts, len(m.crossings), tuple(m.stack)))
         if path.rsplit(".", 1)[-1] in self.compute and root == "torch" and m.by_option and frame is not None:
             m.crossings.append(Crossing(path, frame.module.file, m.site(frame, node, "call"), True, True))
         if path in self.compilers and m.by_option and frame is not None:
@@ -366,7 +370,24 @@ class Facts:
         if self.tensor_parallel is not None and DIVIDED.search(name):
             return Tainted(self.tensor_parallel, of(Kind.PARALLELISM))
         place = alone(name)
+        if place is None and frame is not None and name in self.options.derived:
+            return self._derived(m, name)
         return NotImplemented if place is None else place
+
+    def _derived(self, m: Machine, name: str) -> Any:
+        """A setting that the engine computes from its options once they stand."""
+        if name not in self._defaults:
+            self._defaults[name] = NotImplemented  # in case it leads back here
+            module_name, function = self.options.derived[name]
+            module = self.world.module(module_name)
+            try:
+                with m.apart():
+                    maker = global_name(m, module, function) if module is not None else UNKNOWN
+                    value = call(m, maker, [self.options_object(m)], {}, None, None)
+            except (Raised, UnboundError):
+                return NotImplemented
+            self._defaults[name] = NotImplemented if isinstance(bare(value), Unknown) else value
+        return self._defaults[name]
 
     def tell(self, kinds: dict[str, tuple[ModelKind, str]]) -> None:
         """Attribute → the kind of model that it tells, and the member that holds here."""
@@ -481,6 +502,8 @@ class Facts:
         self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
     ) -> Any:
         """Answers for functions whose result only a running process has."""
+        if m.fetches and frame is not None:
+            note_sieve(m, [*args, *kwargs.values()], frame)
         if self.watch is not None:
             site = m.site(frame, node, "call") if frame is not None and node is not None else None
             seen = self.watch(m, f, args, kwargs, site)

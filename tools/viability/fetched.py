@@ -1,7 +1,8 @@
 """Kernels that a library fetches when it runs: for which architectures they are, where the tree holds them.
 
 What is fetched has a name that ends as the name of a file does which some package of the tree brings along.
-In the folder of that file, or in one around it, lie the kernels (``*.cubin``).
+In the folder of that file, or in one around it, lie the kernels (``*.cubin``). Where the sources keep
+only some targets of what they fetch, those tell (``sifted``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tools.binaries.library import mapped
 from tools.source.files import walk
 from tools.source.tree import SourceTree
 from tools.viability.interpreter.records import Fetch
+from tools.viability.sifted import keeps
 
 KERNELS = ".cubin"
 LEAST_PARTS = 3
@@ -38,6 +40,9 @@ class FetchedCode:
 
     def runs_on(self, fetch: Fetch, arch: tuple[int, int]) -> bool | None:
         """Whether a kernel that belongs to what is fetched runs on ``arch``; None where that is not known."""
+        sifted = keeps(fetch, Architecture(*arch))
+        if sifted is not None:
+            return sifted
         found = self._found(fetch.names)
         targets = self._targets(found[1]) if found is not None else None
         return None if targets is None else Architecture(*arch) in targets

@@ -28,6 +28,10 @@ MODELS = of(Kind.SOFT, Kind.MODEL)
 """What only some models give."""
 
 
+OPTIONAL = re.compile(r"^(typing\.)?Optional\[|\|\s*None\b|\bNone\s*\|")
+"""Annotations of what may be left out, although no default says so."""
+
+
 USUAL: int = libraries()["nominal"]["size"]
 
 PARALLEL = re.compile(
@@ -133,7 +137,8 @@ def nominal(parameter: ast.arg) -> Any:
     annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
     if "Tensor" in annotation or name in DATA:
         shape = (Tainted(64, SOFT), Tainted(4096, SOFT))
-        return Tensor(shape, External("torch.bfloat16"))
+        tensor = Tensor(shape, External("torch.bfloat16"))
+        return taint(tensor, MODELS) if OPTIONAL.search(annotation) else tensor
     if annotation == "bool":
         return False
     if (

@@ -79,7 +79,7 @@ def passed_row(
     elsewhere = [fetch for fetch in m.fetches if fetch not in kept and not _beside(m, fetch)]
     if elsewhere and not dedicated():
         where = elsewhere[0].site
-        held = code.fetched.kept(elsewhere[0])
+        held = code.fetched.kept(elsewhere[0]) or ", ".join(elsewhere[0].targets)
         why = f"runs what {where.file}:{where.line} fetches at run time; " + (
             f"of the kernels that belong to {held} none is for {cell.arch_name}"
             if held
@@ -103,7 +103,8 @@ def passed_row(
         )
         return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
     for fetch in kept[:1]:
-        notes.append(f"runs what {code.fetched.kept(fetch)} belongs to, and that is for {cell.arch_name}")
+        held = ", ".join(fetch.targets) or f"what {code.fetched.kept(fetch)} belongs to"
+        notes.append(f"runs kernels that are fetched; there are some for {cell.arch_name}: {held}")
     for fetch in elsewhere[:1]:
         # What is fetched for one generation alone, past gates that know it, is made for that generation.
         notes.append(

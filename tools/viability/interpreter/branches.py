@@ -69,6 +69,8 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
         _undecided(m, node, frame, bare(value), depends, site)
         return
     taken, other = (node.body, node.orelse) if decided else (node.orelse, node.body)
+    if decided and not depends.kinds and refuses(taken) and _tells_given(m, node.test, frame):
+        depends = m.around(frame)
     if Kind.SOFT in depends.kinds and (refuses(taken) or turns_down(taken)):
         taken, other = other, taken  # a nominal size never refuses, nor gives a reason to
     elif depends.decisive and (refuses(node.body) or refuses(node.orelse)):
@@ -79,6 +81,17 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
             run(m, taken, frame)
     if other and leaves(other):
         m.assume(frame, Condition(depends, site))
+
+
+def _tells_given(m: Machine, test: ast.expr, frame: Frame) -> bool:
+    """Whether a test asks only that something is there, and it certainly is.
+
+    What is given is so in every scenario: where that is refused, the test around it decides.
+    """
+    match test:
+        case ast.Compare(left=ast.Name() as name, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return not isinstance(bare(evaluate(m, name, frame)), Unknown)
+    return False
 
 
 def _undecided(m: Machine, node: ast.If, frame: Frame, value: Any, depends: Taint, site: Any) -> None:

@@ -196,15 +196,18 @@ def call_function(
         if crossing is not None:
             crossing.works = False
         if not justified(m, error):
-            m.misfits.append(
-                f"{error.record.exception if error.record else '?'} from {f.module.file}:{f.name}"
-            )
+            _note_accident(m, f, error)
             return UNKNOWN
         raise
     finally:
         m.active[id(f.node)] = again
         m.stack.pop()
         del m.conditions[inner.base :]
+
+
+def _note_accident(m: Machine, f: Function, error: Raised) -> None:
+    """Nothing in the scenario makes a function end so: what we gave it does."""
+    m.misfits.append(f"{error.record.exception if error.record else '?'} from {f.module.file}:{f.name}")
 
 
 def _run_registrations(m: Machine, module: Module) -> None:
@@ -243,6 +246,8 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
         if not inner.pending or (error.record is not None and error.record.proven):
             raise
         # An earlier exit that may have been taken: the raise is one of several ends.
+        if not justified(m, error):
+            _note_accident(m, f, error)
         return pop_pending(inner)
     if inner.yields is not None:
         return inner.yields

@@ -177,6 +177,11 @@ class Machine:
         self.conditions.append(condition)
         frame.flow = frame.flow | condition.taint.chosen
 
+    def around(self, frame: Frame) -> Taint:
+        """What the test depends on in whose branch the frame is."""
+        own = self.conditions[frame.base :]
+        return own[-1].taint if own and own[-1].direct else CLEAN
+
     @property
     def by_option(self) -> bool:
         """Whether what runs now was chosen by the option's value."""

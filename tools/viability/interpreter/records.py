@@ -105,6 +105,11 @@ class Fetch:
     """Tests on the path to the file that fetches whose outcome is not known."""
     place: int = 0
     """How many calls had left their package by then."""
+    stack: tuple[Site, ...] = ()
+    targets: tuple[str, ...] = ()
+    """Compiler targets that alone are kept of it, where a list of them is applied to it."""
+    sieve: Site | None = None
+    """Where that list stands."""
 
 
 @dataclass(slots=True)
