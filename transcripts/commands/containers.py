@@ -7,7 +7,7 @@ import re
 from memory.terms import CallKind
 from transcripts.commands import servers
 from transcripts.commands.call import Call
-from transcripts.commands.effects import inert
+from transcripts.commands.effects import inert, is_refused
 from transcripts.commands.model import Fields, Step
 from transcripts.commands.options import Grammar, Options, parse_options
 from transcripts.commands.shell import is_harmless_variable
@@ -128,6 +128,7 @@ def _compose(call: Call, args: list[Arg]) -> list[Step]:
     if word == "pull":
         return [call.step(CallKind.UPGRADE_ENVIRONMENT, {"manager": call.name}, safe=False)]
     safe = call.trusted and word in {"ps", "logs", "config", "images", "top", "ls"}
+    safe &= not any(is_refused(one, ("-o", "--output", "--lock")) for one in rest)
     return call.other(safe=safe, changes=word in _STOPS, note=f"compose {word}")
 
 

@@ -25,9 +25,18 @@ def is_harmless(options: Options, program: Program) -> bool:
     too_many = program.most is not None and len(arguments) > program.most
     needed = program.facts.get("needs", "").split()
     refused = tuple(program.facts.get("refused", "").split())
-    if refused and any(name.startswith(refused) for name, _ in options.given):
+    if refused and any(is_refused(name, refused) for name, _ in options.given):
+        return False
+    words = program.facts.get("words", "").split()
+    if words and arguments and arguments[0] not in words:
         return False
     return not options.unknown and not too_many and (not needed or options.has(*needed))
+
+
+def is_refused(name: str, refused: tuple[str, ...]) -> bool:
+    """Whether an option is one of ``refused``, longer than one, or short for one."""
+    short = name.startswith("--") and len(name) > len("--") and any(one.startswith(name) for one in refused)
+    return name.startswith(refused) or short
 
 
 def through(call: Call, *, safe: bool, changes: bool = False, lines: bool = False) -> list[Step]:
@@ -155,6 +164,7 @@ def _source(call: Call) -> list[Step]:
         call.shell.venv = folder
     elif name.startswith("activate") and call.args[1:]:  # conda's
         call.shell.venv = str(call.args[1])
+        call.walker.safe &= name == file
     else:
         call.walker.safe = False
     return []

@@ -33,7 +33,7 @@ def gpu(call: Call) -> list[Step]:
         fields["query"] = [part.strip() for part in query.split(",")]
     elif call.args and call.args[0] in facts.get("tells", "").split():
         fields["subcommand"] = " ".join(call.args)
-    safe = call.trusted and not options.unknown
+    safe = call.trusted and is_harmless(options, program)
     file = options.value("-f", "--filename")
     if file is not None:
         fields["output_file"] = str(file)

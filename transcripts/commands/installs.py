@@ -51,6 +51,8 @@ def install(call: Call) -> list[Step]:
         inner = program.subcommands.get(word)
         options = parse_options(rest, inner.grammar if inner else Grammar(any=True))
         safe = call.trusted and (inner is None or is_harmless(options, inner))
+        refused = tuple(facts.get("refused", "").split())
+        safe &= not (refused and any(word.startswith(refused) for word in [*before, *rest]))
         return call.other(safe=safe, note=f"{call.name} {word}")
     verbs: dict[str, str] = facts["verbs"]
     if word not in verbs or _NOT_DONE & set(rest):

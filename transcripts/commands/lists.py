@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from memory.terms import CallKind
@@ -171,8 +172,26 @@ def _until_end(args: list[Arg]) -> list[Arg]:
     return taken
 
 
-def applied(call: Call, args: list[Arg], listing: list[Step]) -> list[Step]:
-    """What is done with each file of a list: a search of them is a search of the place that was listed."""
+_SOME = [Arg("w/1"), Arg("w/2")]
+"""Names of files, to try what a program does with them: one that it takes for its own program writes."""
+
+
+def _is_safe_with_names(call: Call, args: list[Arg]) -> bool:
+    """Whether a program is known to read and nothing else when it is given names."""
+    holes = [Arg(word.replace("{}", _SOME[0]), word.unsure, word.open) for word in args]
+    tried = type(call.walker)()
+    inner = replace(call, args=holes, shell=call.shell.copy(), pipe=Pipe(), text=None, walker=tried)
+    steps = tried.run(inner)
+    return tried.safe and all(step.safe for step in steps)
+
+
+def applied(call: Call, args: list[Arg], listing: list[Step], more: Sequence[Arg] = ()) -> list[Step]:
+    """What is done with each file of a list: a search of them is a search of the place that was listed.
+
+    ``more``: names that follow ``args``.
+    """
+    if not _is_safe_with_names(call, [*args, *more]):
+        call.walker.safe = False
     inner = replace(call, args=args, shell=call.shell.copy(), pipe=Pipe(), text=None, file=None)
     inner.shell.env = dict(call.shell.env)
     steps = call.walker.run(inner)
@@ -207,16 +226,24 @@ def _searched(listing: Step, search: Step) -> list[Step]:
     return [search]
 
 
+def _gives_names(step: Step) -> bool:
+    """Whether a step gives names of files, rather than what stands in them."""
+    flags = set(step.fields.get("flags", ()))
+    names = flags & {"-l", "-L", "--files-with-matches", "--files-without-match", "--name-only"}
+    return step.kind is CallKind.LIST_SOURCE or (step.kind is CallKind.SEARCH_SOURCE and bool(names))
+
+
 def xargs(call: Call) -> list[Step]:
     """``… | xargs COMMAND``."""
     assert call.program is not None
     options = parse_options(call.args, call.program.grammar)
     group = call.pipe.take()
-    named = bool(group) and all(step.kind in {CallKind.LIST_SOURCE, CallKind.SEARCH_SOURCE} for step in group)
+    named = bool(group) and all(_gives_names(step) for step in group)
     program = programs().get(options.arguments[0]) if options.arguments else None
     # Names of files are no options; whatever else flows in may be one, to a program that has dangerous ones.
     if options.unknown or not (named or (program is not None and program.facts.get("whatever"))):
         call.walker.safe = False
     if not options.arguments:
         return group
-    return applied(call, options.arguments, group)
+    placed = options.has("-I", "-i", "--replace")
+    return applied(call, options.arguments, group, () if placed else _SOME)

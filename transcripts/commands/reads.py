@@ -231,6 +231,9 @@ _PERL_LINES = re.compile(
 )
 
 
+_PERL_FILE = re.compile(r"[\w./~*][\w./~*@%+,:=?-]*")
+
+
 def _perl(call: Call) -> Reading:
     """Only ``perl -ne 'print if A..B' FILE``: any other program may do anything."""
     args = call.args
@@ -238,7 +241,9 @@ def _perl(call: Call) -> Reading:
     if found is None:
         return Reading([], safe=False)
     start, end = int(found[1]), int(found[2])
-    return Reading(args[2:], call.trusted, lambda window: [window.part(start, end)])
+    # What is no plain name perl takes for an option, or opens as a command or to write.
+    plain = all(_PERL_FILE.fullmatch(word) and not word.open for word in args[2:])
+    return Reading(args[2:], call.trusted and plain, lambda window: [window.part(start, end)])
 
 
 def _number(options: Options, *names: str, default: int | None = None) -> int | None:

@@ -115,4 +115,4 @@ def is_harmless_variable(name: str, *, exported: bool) -> bool:
     """Whether giving a variable this name a value leaves alone what later programs run."""
     if not _NAME.fullmatch(name):
         return False
-    return bool(_PLAIN.fullmatch(name)) if exported else not _TELLING.fullmatch(name)
+    return not _TELLING.fullmatch(name) and (not exported or bool(_PLAIN.fullmatch(name)))

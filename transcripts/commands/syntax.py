@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from transcripts.commands.words import Piece, UnsoundError, Word, make_word, nested_in, text_of
+from transcripts.commands.words import Piece, UnsoundError, Word, is_hiding, make_word, nested_in, text_of
 
 LONGEST = 100_000
 """Bytes of a command that are looked at, before and after variables are put in."""
@@ -246,6 +246,8 @@ class _Reader:
                 quoted = any(sign in text_of(start) for sign in "'\"\\")
                 body = Word([Piece(text_of(child), quoted=True)])
                 body.nested = [] if quoted else nested_in(child, self.block)
+                if not quoted and is_hiding(child):
+                    body.nested.append(self.block(None))
             elif child.type in {"file_redirect", "herestring_redirect"}:
                 self._redirect(child, redirects, more)
             elif child.type == "pipeline":
@@ -294,8 +296,8 @@ class _Reader:
         return Unknown(harmless=False, nested=[])
 
     def decision(self, node: Any) -> Unknown:
-        """A test or a calculation. A substitution in single quotes is run by some of them all the same."""
-        hidden = re.search(r"'[^']*(?:\$\(|`)", text_of(node))
+        """A test or a calculation. A substitution that is quoted is run by some of them all the same."""
+        hidden = re.search(r"'[^']*(?:\$\(|`)|\\(?:\$|`)", text_of(node))
         return Unknown(harmless=not hidden, nested=nested_in(node, self.block))
 
     def command(self, node: Any) -> Command:

@@ -29,6 +29,21 @@ SCRIPTS = 12
 """Scripts within scripts that are followed."""
 _TRUSTED = re.compile(r"/(?:(?:usr/)?(?:local/)?s?bin|opt/homebrew/bin|usr/local/cuda[^/]*/bin)/[^/]+")
 _NOWHERE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)|&?\d+-?|-")
+_SUBSCRIPT = re.compile(r"\[.*(?:\$[({]|`)", re.DOTALL)
+_NAMING = {"declare", "typeset", "local"}
+_EVALUATES = {
+    *dispatch.DECLARATIONS,
+    "test",
+    "[",
+    "read",
+    "printf",
+    "wait",
+    "shift",
+    "return",
+    "exit",
+    "getopts",
+}
+"""Programs of the shell that run what stands in the subscript of a variable that they are told to look at."""
 _STDIN = {"/dev/null", "/dev/stdin", "/dev/fd/0"}
 
 
@@ -97,6 +112,10 @@ class Walker:
             first = False
         return done + group
 
+    def hides(self, word: Word, shell: Shell) -> bool:
+        """Whether a word is plain text that is run where a shell takes it for a number or a variable."""
+        return not any(piece.raw for piece in word.pieces) and bool(_SUBSCRIPT.search(shell.text(word)))
+
     def loop(self, node: Loop, shell: Shell) -> list[Step]:
         found: list[Step] = []
         inside = shell.copy()
@@ -104,6 +123,7 @@ class Walker:
             values = [shell.text(word) for word in node.values]
             for word in node.values:
                 found += self.nested(word, shell)
+                self.safe &= not self.hides(word, shell)
             inside.variables.pop(node.variable, None)
             self.safe &= is_harmless_variable(node.variable, exported=False)
             if values and not any(value.unsure for value in values):
@@ -121,6 +141,10 @@ class Walker:
         inside += [*node.words, *(redirect.target for redirect in node.redirects)]
         nested = [step for word in inside for step in self.nested(word, shell)]
         args = [shell.text(word) for word in node.words]
+        if args and args[0] in _EVALUATES:
+            given = [*node.words, *(one.target for one in node.redirects if one.operator == "<<<")]
+            self.safe &= not any(self.hides(word, shell) for word in given)
+            self.safe &= not (args[0] in _NAMING and any(re.match("-[a-zA-Z]*n", one) for one in args[1:]))
         keyword = str(args[0]) if args else ""
         if not args or keyword in dispatch.DECLARATIONS:
             self.assign(node, keyword, shell)
@@ -142,7 +166,7 @@ class Walker:
         """``A=1 B=2`` by themselves, or after ``export``, ``declare``, …"""
         exported = keyword in {"export", "declare", "typeset"}
         for name, word in node.assigned:
-            self.safe &= is_harmless_variable(name, exported=exported)
+            self.safe &= is_harmless_variable(name, exported=exported) and not self.hides(word, shell)
             if any(piece.raw for piece in word.pieces):
                 shell.variables.pop(name, None)
             else:

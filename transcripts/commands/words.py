@@ -126,7 +126,9 @@ def _add_expansion(node: Any, word: Word, blocks: Any, *, quoted: bool) -> None:
     else:
         word.pieces.append(Piece(text, raw=True, quoted=quoted))
         word.nested += nested_in(node, blocks)
-        if "@P}" in text or "[" in text.partition("$(")[0]:  # values that are run when they are looked at
+        if (
+            is_hiding(node) or "@P}" in text or "[" in text.partition("$(")[0]
+        ):  # values that are run when they are looked at
             word.nested.append(blocks(None))
 
 
@@ -135,6 +137,18 @@ def nested_in(node: Any, blocks: Any) -> list[Block]:
     if node.type in {"command_substitution", "process_substitution"}:
         return [blocks(node)]
     return [block for child in node.named_children for block in nested_in(child, blocks)]
+
+
+def is_hiding(node: Any) -> bool:
+    """Whether a node's text has more substitutions than the grammar found in it: quotes within ``${…}`` or a
+    here-document are none to the shell."""
+    text = text_of(node)
+    written = text.count("`") // 2 + text.count("$(") - text.count("$((")
+    return written > _substitutions(node)
+
+
+def _substitutions(node: Any) -> int:
+    return int(node.type == "command_substitution") + sum(map(_substitutions, node.named_children))
 
 
 def text_bytes(node: Any) -> bytes:

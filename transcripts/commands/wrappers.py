@@ -139,12 +139,17 @@ def evaluate(call: Call) -> list[Step]:
     return call.script(" ".join(call.args), call.shell)
 
 
+_JUMP = re.compile(r"[\w.@:,/\[\]-]+")
+
+
 def ssh(call: Call) -> list[Step]:
     """``ssh [OPTIONS] HOST COMMAND…``: the words, joined, are a script for the shell over there."""
     options, safe = harmless(call)
     call.trusted = safe and all(
         value.partition("=")[0].split(" ")[0].lower() in _SSH_OPTIONS for value in options.values("-o")
     )
+    # These become part of a command for the shell.
+    call.trusted &= all(_JUMP.fullmatch(value) for value in options.values("-J"))
     if not options.arguments:
         return call.other()
     host, *words = options.arguments
@@ -213,7 +218,8 @@ def tmux(call: Call) -> list[Step]:
         return _elsewhere(call, options, " ".join(options.arguments), "tmux")
     from transcripts.commands.effects import inert
 
-    call.trusted = True
+    # `#(…)` in a format is run; what follows a word that ends with `;` is another command.
+    call.trusted = not any(one.open or "#(" in one or one.endswith(";") for one in call.args)
     return inert(call)
 
 
