@@ -144,6 +144,7 @@ def test_what_a_failing_import_falls_back_to_is_what_runs(engine: Engine) -> Non
         METHOD, "    from minilib import mm_small\n", "    from minilib import mm_small, mm_missing\n"
     )
     engine.edit(METHOD, "    mm_small = None\n", "    from minilib import mm_plain as mm_small\n")
+    engine.edit(GEMM, "def mm_plain(a, b):", "def mm_plain(a, b, backend=None):")
     row = engine.trace("birch", "sm120").row
     assert row.verdict is not BLOCKED
     assert [item.line for item in row.evidence] == [engine.line(METHOD, 'backend="b"')]
