@@ -154,7 +154,7 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
                 if depends.kinds == {Kind.VARIABLE}:
                     depends = depends | _also(m, node.values[index + 1 :], frame, stop)
                 return taint(value, depends)
-            if all(isinstance(bare(one), Unknown) for one in unsure):
+            if all(_one_of_two(one) for one in unsure):
                 return taint(stop, depends)
         seen = seen | depends
     if len(unsure) == 1:
@@ -166,6 +166,13 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
         )
         return taint(Unknown(ordinary=(stop,) if free else ()), seen | strip(unsure[0])[1])
     return taint(value, seen)
+
+
+def _one_of_two(value: Any) -> bool:
+    """Whether what is not known can be put as true or false without losing anything."""
+    inner = bare(value)
+    flags = isinstance(inner, Union) and all(isinstance(bare(one), bool) for one in inner.options)
+    return isinstance(inner, Unknown) or flags
 
 
 def _also(m: Machine, operands: list[ast.expr], frame: Frame, stop: bool) -> Taint:
