@@ -259,6 +259,45 @@ def test_a_file_of_the_home_that_is_torn_is_said_and_the_others_count(home: Home
     assert "import the session again" in finished.stderr
 
 
+def test_the_end_of_an_older_program_is_read_and_an_unsound_one_is_said(home: Home) -> None:
+    for sample in SAMPLES[:2]:
+        import_path(home, sample, lambda value: value, lambda _: None)
+    unsound, older = sorted(home.imported.glob("*.jsonl"))
+    for path, key in ((unsound, "id"), (older, "origin")):
+        *events, last = path.read_text(encoding="utf-8").splitlines()
+        end = {name: value for name, value in json.loads(last).items() if name != key}
+        path.write_text("\n".join([*events, json.dumps(end), ""]), encoding="utf-8")
+    finished = agent("transcripts", "list", "--imported", "--json")
+    (session,) = json.loads(finished.stdout)["sessions"]
+    assert (session["format"], session["origin"]) == (older.name.partition("-")[0], "")
+    assert "its end is not as it was written; import the session again" in finished.stderr
+    assert finished.returncode == 0
+
+
+def test_a_damaged_index_says_what_makes_it_anew(home: Home) -> None:
+    import_path(home, SAMPLES[0], lambda value: value, lambda _: None)
+    with Library(home):
+        pass
+    with home.imported_db.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (home.imported_db.stat().st_size - 4096))
+    finished = agent("transcripts", "list", "--imported")
+    assert finished.returncode == 3
+    assert "delete it" in finished.stderr
+    home.imported_db.unlink()
+    assert agent("transcripts", "list", "--imported").returncode == 0
+
+
+def test_an_imported_session_is_told_from_an_unknown_name(home: Home) -> None:
+    kept = import_path(home, SAMPLES[0], lambda value: value, lambda _: None)[0]
+    listed = agent("transcripts", "list")
+    assert "1 session was imported: agent transcripts list --imported" in listed.stderr + listed.stdout
+    for command in (["replay"], ["report"], ["transcripts", "redact", "--dry-run"]):
+        finished = agent(*command, kept.session.id)
+        assert finished.returncode == 2
+        assert "is an imported session" in finished.stderr
+
+
 def test_a_database_of_another_program_or_version_is_made_anew(home: Home) -> None:
     import_path(home, SAMPLES[0], lambda value: value, lambda _: None)
     with Library(home) as library:

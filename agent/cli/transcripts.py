@@ -40,6 +40,9 @@ def transcripts() -> None:
     Examples:
       agent transcripts list
       agent transcripts show --last
+      agent transcripts import ~/.claude/projects
+      agent transcripts search out of memory
+      agent transcripts findings ses_3ce42b
     """
 
 
@@ -66,6 +69,9 @@ def list_(imported: bool, as_json: bool) -> None:
         return
     if not rows:
         say(['No transcripts yet. Start with: agent investigate "qwen3.5 nvfp4 on sm120"'])
+    if imports := len(_imports(the_home())):
+        many = "s were" if imports > 1 else " was"
+        say([f"{imports} session{many} imported: agent transcripts list --imported"])
     say(table([[row["id"], row["ended"], shorten(row["question"], 60)] for row in rows]))
 
 
@@ -151,9 +157,20 @@ def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
     exact = [path for path in matches if path.stem == name]
     if len(matches) > 1 and not exact:
         raise CommandError(f"{name!r} fits several transcripts: {few([path.stem for path in matches], 5)}")
+    if not matches and name and _imports(home, name):
+        raise CommandError(
+            f"{name!r} is an imported session, no investigation; see: agent transcripts show {name}, "
+            f"agent replay {name} --rerun reads -e ENVIRONMENT"
+        )
     if not matches:
         raise CommandError(f"no transcript {name!r}; see: agent transcripts list")
     return (exact or matches)[0]
+
+
+def _imports(home: Home, name: str = "") -> list[Path]:
+    """The files of imported sessions whose ids begin so, by their names alone."""
+    files = home.imported.glob("[!.]*.jsonl")
+    return [path for path in files if path.stem.partition("-")[2].startswith(name)]
 
 
 def is_ours(home: Home, name: str) -> bool:

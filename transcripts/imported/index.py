@@ -18,6 +18,7 @@ from typing import Any
 
 from memory.database import StoreError, explained, open_to_read, prepare
 from memory.home import Home
+from transcripts.imported.model import session_of
 
 SCHEMA = 1
 _TABLES = """
@@ -56,7 +57,7 @@ class Index:
 
     def __enter__(self) -> Index:
         """Open it, and fold what is not in it yet. Raises :class:`StoreError`."""
-        with explained(self.home.imported_db, "read"):
+        with _explained(self.home.imported_db):
             self._raw = self._open()
             if any(self._standing()):
                 self._fold()
@@ -68,7 +69,7 @@ class Index:
             self._raw = None
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
-        with explained(self.home.imported_db, "read"):
+        with _explained(self.home.imported_db):
             return self.connection.execute(sql, values).fetchall()
 
     @property
@@ -167,6 +168,8 @@ def _fold_file(raw: sqlite3.Connection, path: Path, name: str) -> str | None:
         batch.flush()
     if last is None or last.get("kind") != "session":
         return "it has no end; import the session again"
+    if session_of(last) is None:
+        return "its end is not as it was written; import the session again"
     columns = [last.get(key) for key in ("id", "format", "parent", "started", "ended", "title")]
     with _transaction(raw):
         raw.execute(
@@ -261,6 +264,20 @@ def _current(raw: sqlite3.Connection) -> bool:
 def _delete(path: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors as :class:`StoreError`; of a damaged index what brings it back."""
+    try:
+        with explained(path, "read"):
+            yield
+    except StoreError as error:
+        if not error.damaged:
+            raise
+        raise StoreError(
+            f"{path} is damaged; delete it, and the next command makes it anew from {path.with_suffix('')}", 3
+        ) from error
 
 
 @contextmanager

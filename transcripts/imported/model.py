@@ -113,7 +113,7 @@ class Call:
         return self.status in FAILURES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Session:
     """The last line of a file."""
 
@@ -121,8 +121,8 @@ class Session:
     format: str
     layout: str
     """Which of the format's ways of keeping sessions it was read from."""
-    origin: str
-    """The file or folder that it was read from."""
+    origin: str = ""
+    """The file or folder that it was read from; empty in files of the first programs, which did not say."""
     messages: int
     tool_calls: int
     failures: int
@@ -148,6 +148,18 @@ class Session:
     ended: str | None = None
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Sum over the answers."""
+
+
+def session_of(document: Mapping[str, Any]) -> Session | None:
+    """The session that a last line describes; None where that is not as any program wrote it."""
+    try:
+        session = Session(**known(Session, document))
+    except TypeError:
+        return None
+    counts = (session.messages, session.tool_calls, session.failures, session.segments)
+    names = (session.id, session.format, session.layout)
+    sound = all(isinstance(one, str) for one in names) and all(isinstance(one, int) for one in counts)
+    return session if sound and isinstance(session.skipped, Mapping) else None
 
 
 def known(cls: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:

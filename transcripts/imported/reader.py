@@ -14,7 +14,7 @@ from memory.database import StoreError
 from memory.home import Home
 from memory.names import few
 from transcripts.imported.index import Index, text_of
-from transcripts.imported.model import Call, Event, Message, Session, known
+from transcripts.imported.model import Call, Event, Message, Session, known, session_of
 
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
 _LAST = (1 << 32) - 1
@@ -281,7 +281,10 @@ def document(value: Session | Call | Message | Match) -> dict[str, Any]:
 
 
 def _session(text: str) -> Session:
-    return Session(**known(Session, json.loads(text)))
+    session = session_of(document := json.loads(text))
+    if session is None:
+        raise StoreError(f"session {document.get('id')} is not as it was written; import it again")
+    return session
 
 
 def _read(path: Path, offset: int, size: int) -> Event:
