@@ -139,7 +139,18 @@ def _of_union(m: Machine, v: Union, name: str, frame: Frame | None, node: Any, t
 
 @reader(Tensor)
 def _of_tensor(m: Machine, v: Tensor, name: str, frame: Frame | None, node: Any, t: Taint) -> Any:
-    return m.facts.tensor_attribute(v, name)
+    return m.facts.tensor_attribute(v if name in v.attrs else _now(v, v.attrs), name)
+
+
+def _now(v: Tensor, attrs: dict[str, Any]) -> Tensor:
+    """The tensor that a parameter is by now: what was put into its ``data``, or one of which nothing is known
+    where that is one of several."""
+    if "data" not in attrs:
+        return v
+    data = bare(attrs["data"])
+    if isinstance(data, Instance) and data.tensor is not None:
+        return _now(data.tensor, data.attrs)
+    return _now(data, data.attrs) if isinstance(data, Tensor) and data is not v else Tensor()
 
 
 @reader(Super)
@@ -209,7 +220,7 @@ def _of_instance(m: Machine, v: Instance, name: str, frame: Frame | None, node: 
     if v.items is not None:
         return concrete_method(v.items, name)
     if v.tensor is not None and not name.startswith("_"):
-        return m.facts.tensor_attribute(v.tensor, name)
+        return m.facts.tensor_attribute(_now(v.tensor, v.attrs), name)
     module_like = any(path.endswith("Module") for path in v.cls.external_bases)
     if module_like and name in m.facts.module_methods:
         return Native(name, lambda m_, args, kw, *_: m.facts.module_method(m_, v, name, args, kw))
