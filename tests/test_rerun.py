@@ -115,6 +115,8 @@ def test_paths_of_other_machines_lead_into_the_environment(command: str, tmp_pat
         "/root/.cache/weave/x.json",
         "/opt/weave/README.md",
         "/opt/weave",
+        f"{SITE}/weave/{'a' * 300}.py",
+        f"{SITE}/weave/{'a/' * 200}b.py",
     ],
 )
 def test_what_is_not_of_the_packages_is_listed(path: str, tmp_path: Path) -> None:
@@ -175,6 +177,24 @@ def test_what_may_change_something_is_never_made_again(command: str, tmp_path: P
 
 
 HITS = f"{SITE}/weave/gates.py:6:def is_new(major):\n{SITE}/weave/gates.py:10:def is_old(major):\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (f"grep -n '' {SITE}/weave/gates.py", "a pattern that is empty"),
+        (f"grep -n {'a' * 501} {SITE}/weave/gates.py", "longer than 500 characters"),
+        (f"grep -nw {'a' * 499} {SITE}/weave/gates.py", "too long"),
+        (f"cat {SITE}/weave/gate*.py", "a pattern of names"),
+        (f"grep -n major {SITE}/weave/*.py", "a pattern of names"),
+        (f"cat {SITE}/weave/{{gates,ways}}.py", "a pattern of names"),
+        (f"ls {SITE}/weave/*.py", "a pattern of names"),
+    ],
+)
+def test_what_cannot_be_looked_for_here_is_not_compared(command: str, why: str, tmp_path: Path) -> None:
+    read = only(rerun([call(command, "text\n")], tree(tmp_path, {"weave/gates.py": GATES})))
+    assert read.verdict.drift is Drift.NOT_COMPARABLE
+    assert why in (read.verdict.why or "")
 
 
 @pytest.mark.parametrize(

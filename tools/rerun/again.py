@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -98,6 +99,8 @@ def _verdict(act: Act, step: Step, names: dict[str, str], seen: Recorded | None,
         return not_comparable("it read another revision of a repository")
     if any("$" in path or "`" in path for path in names) or "loop" in step.fields:
         return not_comparable("what was read depends on a variable")
+    if any(_is_pattern(path) and not (tree.root / names[path]).exists() for path in names):
+        return not_comparable("which files were read depends on a pattern of names")
     if not step.plain:
         return not_comparable("another program changed what was shown")
     if seen is None:
@@ -109,6 +112,11 @@ def _verdict(act: Act, step: Step, names: dict[str, str], seen: Recorded | None,
     if step.kind is CallKind.SEARCH_SOURCE:
         return search_again(tree, names, step.fields, seen)
     return list_again(tree, path, name, step.fields, seen)
+
+
+def _is_pattern(path: str) -> bool:
+    """Whether a shell makes other names of a path, and perhaps several."""
+    return bool(re.search(r"[*?\[]|\{.*(?:,|\.\.).*\}", path))
 
 
 def _paths(step: Step) -> list[str]:

@@ -11,6 +11,10 @@ import posixpath
 
 from tools.source.tree import SourceTree
 
+_LONGEST = 255
+"""Bytes of a file's name."""
+_DEEPEST = 100
+"""Folders within folders."""
 _PACKAGES = {"site-packages", "dist-packages"}
 
 
@@ -27,6 +31,8 @@ class Mapping:
         """The environment's name of ``path`` (which need not be there any more); None for what is not its."""
         full = posixpath.normpath(posixpath.join(cwd or "", path))
         parts = [part for part in full.split("/") if part]
+        if not all(map(_can_be, parts)) or len(parts) > _DEEPEST:
+            return None
         places = [place for place, part in enumerate(parts) if part in _PACKAGES]
         if places:
             inner = parts[places[-1] + 1 :]
@@ -54,3 +60,8 @@ class Mapping:
 
     def _is_there(self, parts: list[str]) -> bool:
         return (self.tree.root / "/".join(parts)).exists()
+
+
+def _can_be(part: str) -> bool:
+    """Whether a file can have this name. What a session says need not be one."""
+    return "\0" not in part and len(part.encode("utf-8", "replace")) <= _LONGEST

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import ValidationError
+
 from memory.terms import Drift
 from tools.errors import ToolError
 from tools.rerun.posix import to_python
 from tools.rerun.recorded import Recorded
 from tools.rerun.verdict import Verdict, changed, not_comparable
-from tools.source.search_source import SearchInput, search_tree
+from tools.source.search_source import PATTERN_LIMIT, SearchInput, search_tree
 from tools.source.tree import SourceTree
 
 Hit = tuple[str, int, str]
@@ -40,10 +42,13 @@ def search_again(tree: SourceTree, names: dict[str, str], fields: dict[str, Any]
     gone = [name for name in names.values() if not (tree.root / name).exists()]
     if len(gone) == len(names):
         return Verdict(Drift.GONE, why=f"no {gone[0]}")
+    if not 0 < len(fields["pattern"]) <= PATTERN_LIMIT:
+        return not_comparable(f"a pattern that is empty or longer than {PATTERN_LIMIT} characters")
     try:
         now = {hit for name in names.values() if name not in gone for hit in _hits(tree, name, fields)}
-    except ToolError as error:
-        return not_comparable(str(error))
+    except (ToolError, ValidationError) as error:
+        why = str(error) if isinstance(error, ToolError) else "the pattern becomes too long in this program"
+        return not_comparable(why)
     if len(now) >= MOST:
         return not_comparable(f"{MOST} hits or more")
     return _compared(names, fields, seen, now)
