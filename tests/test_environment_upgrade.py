@@ -415,3 +415,8 @@ def test_the_local_changes_of_a_checkout_are_shown_and_nothing_of_it_runs(home: 
     )
     assert "-old = 1\n+new = 1\n" in told["patches"]["diff"]
     assert not ran.exists()
+
+
+def test_nothing_to_remove_is_said() -> None:
+    finished = agent("environment", "gc")
+    assert (finished.returncode, finished.stdout) == (0, "Nothing to remove.\n")

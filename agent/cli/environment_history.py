@@ -206,6 +206,9 @@ def gc(yes: bool, as_json: bool) -> None:
     rows = [["keeps", name, why] for name, why in found.kept.items()]
     rows += [["removed" if yes else "would remove", name, ""] for name in found.gone]
     say(table(rows))
+    if not found.gone and not found.space.free:
+        click.echo("Nothing to remove.")
+        return
     back = "came back" if yes else "would come back: do it with --yes"
     click.echo(f"{human_size(found.space.free)} {back}")
     if found.space.held:
