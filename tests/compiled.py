@@ -119,12 +119,15 @@ def launching(
     pack: Callable[[bytes], bytes] | None = None,
     registered: str = "",
     ptx: bytes = b"",
+    apart: str = "",
 ) -> bytes:
     """A host library whose function ``operator`` starts kernels; ``kernels``: name → target → opcodes.
 
     As compilers make it: a function that runs at start-up registers the fat binary, and the name of each
     kernel with the host function that stands for it; and tells torch that the function is the operator
     ``registered``. ``ptx`` is the text of PTX for ``compute_80`` beside the machine code.
+    Where there is ``apart``, that is the operator, told through a function of its own, and ``registered`` is
+    the first kernel's host function.
     """
     targets = sorted({target for code in kernels.values() for target in code})
     codes = {
@@ -138,15 +141,17 @@ def launching(
         ),
         *([image("compute_80", ptx)] if ptx else []),
     )
-    strings = [operator, *kernels, *([registered] if registered else [])]
+    named = [name for name in (apart, registered) if name]
+    strings = [operator, *kernels, *named]
     rodata = b"\0" + b"".join(name.encode() + b"\0" for name in strings)
-    functions = [f"_Z{len(operator)}{operator}v", *(f"host_{name}" for name in kernels), "start_up"]
+    stubs = [f"host_{name}" for name in kernels]
+    functions = [f"_Z{len(operator)}{operator}v", *stubs, *(["tell"] if apart else []), "start_up"]
     begins = {name: 64 + 64 * number for number, name in enumerate(functions)}
-    text_size = 64 * len(kernels) + 64 + -(-(7 + 20 * len(strings)) // 8) * 8
+    text_size = begins["start_up"] - 64 + -(-(7 + 20 * len(strings)) // 8) * 8
     constants = 64 + text_size
     wrapper = constants + len(rodata) + -len(rodata) % 8
     start_up = wrapper + 24
-    outside = ["cudaLaunchKernel", "__cudaRegisterFunction", *(["torch_library_impl"] if registered else [])]
+    outside = ["cudaLaunchKernel", "__cudaRegisterFunction", *(["torch_library_impl"] if named else [])]
     imported = {name: (1 << 20) + 8 * number for number, name in enumerate(outside)}
 
     def refer(code: bytes, at: int, place: int) -> bytes:
@@ -158,14 +163,18 @@ def launching(
         bodies.append(
             refer(b"\xff\x15", begins[f"host_{name}"], imported["cudaLaunchKernel"]).ljust(64, b"\xc3")
         )
+    if apart:
+        bodies.append(refer(b"\xff\x15", begins["tell"], imported["torch_library_impl"]).ljust(64, b"\xc3"))
     begin = refer(b"\x48\x8d\x3d", begins["start_up"], wrapper)
     told = [(name, f"host_{name}", "__cudaRegisterFunction") for name in kernels]
-    told += [(registered, functions[0], "torch_library_impl")] if registered else []
+    told += [(apart, functions[0], "tell")] if apart else []
+    told += [(registered, (stubs if apart else functions)[0], "torch_library_impl")] if registered else []
     for name, function, tells in told:
         here = begins["start_up"] + len(begin)
         begin += refer(b"\x48\x8d\x15", here, constants + rodata.index(b"\0" + name.encode() + b"\0") + 1)
         begin += refer(b"\x48\x8d\x35", here + 7, begins[function])
-        begin += refer(b"\xff\x15", here + 14, imported[tells])
+        code, place = (b"\xe8", begins[tells]) if tells in begins else (b"\xff\x15", imported[tells])
+        begin += refer(code, here + 14, place)
     text = (calls.ljust(64, b"\xc3") + b"".join(bodies) + begin).ljust(text_size, b"\xc3")
 
     names, symbols = b"\0", struct.pack("<IBBHQQ", *[0] * 6)

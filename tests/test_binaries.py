@@ -297,6 +297,15 @@ def test_an_operator_is_found_by_the_name_that_torch_was_told(file: Path) -> Non
     assert launched(file, "mixing") is not None, "what torch was not told is found by the function's name"
 
 
+def test_torch_may_be_told_by_a_function_of_the_library(file: Path) -> None:
+    code = {"main": {"sm_90a": WORK}, "other": {"sm_90a": WORK}}
+    file.write_bytes(launching("do_the_mixing", code, registered="mini::mix", apart="mini::stir"))
+    for name, names in (("stir", {"main", "other"}), ("mix", {"main"})):
+        found = launched(file, name)
+        assert found is not None, name
+        assert set(found) == names
+
+
 def test_one_instance_of_a_template_that_works_is_enough(file: Path) -> None:
     wide, narrow = "_Z6weave_ILi256EEvPf", "_Z6weave_ILi128EEvPf"
     code = {wide: {"sm_90": PRINTS, "sm_100": WORK}, narrow: {"sm_90": WORK[:80], "sm_100": WORK[:80]}}

@@ -68,8 +68,11 @@ def kernels_of(library: Host) -> dict[int, Registered]:
 def operators_of(library: Host) -> dict[str, frozenset[int]]:
     """Name of an operator, with its overload where it has one → host functions registered for it."""
     told: list[tuple[str, frozenset[int]]] = []
-    for function in _registering(library):
-        for names, functions in _calls(library, list(library.references(function)), OPERATOR):
+    registering = _registering(library)
+    for function in registering:
+        # A part of the registering call may stand in a function of its own.
+        through = frozenset(registering) - {function}
+        for names, functions in _calls(library, list(library.references(function)), OPERATOR, through):
             spelt = [match[1] for name in names if (match := _NAME.match(name))]
             if spelt and functions:
                 told.append((spelt[-1], frozenset(functions)))
@@ -121,9 +124,12 @@ def _within(elf: Elf, name: str, step: int) -> range:
 
 
 def _calls(
-    library: Host, places: list[int], called: tuple[str, ...]
+    library: Host, places: list[int], called: tuple[str, ...], through: frozenset[int] = frozenset()
 ) -> Iterator[tuple[list[str], list[int]]]:
-    """The strings and the functions that are referred to before each such call, since the call before."""
+    """The strings and the functions that are referred to before each such call, since the call before.
+
+    ``through`` are functions of the library that make such calls.
+    """
     names: list[str] = []
     functions: list[int] = []
     for place in places:
@@ -133,5 +139,8 @@ def _calls(
             names, functions = [], []
         elif text := library.text_at(place):
             names.append(text)
-        elif (at := library.function_at(place)) is not None:
+        elif (at := library.function_at(place)) in through:
+            yield names, functions
+            names, functions = [], []
+        elif at is not None:
             functions.append(at)
