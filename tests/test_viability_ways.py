@@ -539,6 +539,64 @@ def test_a_setting_that_is_derived_from_options_is_computed(engine: Engine) -> N
     assert engine.verdicts("elm", "sm120") == {"sm120": "unknown"}
 
 
+PARTS = """\
+PARTS = {}
+
+
+def register_part(name):
+    def decorator(function):
+        PARTS[name] = function
+        return function
+
+    return decorator
+
+
+@register_part("tiles")
+def tiles():
+    return [9, 10]
+"""
+
+
+def test_a_modules_table_is_full_where_another_looks_into_it(engine: Engine) -> None:
+    engine.add("sglang/srt/parts.py", PARTS)
+    engine.add(
+        "sglang/srt/whole.py",
+        "from sglang.srt.parts import PARTS\n\n\ndef need(part):\n    if part not in PARTS:\n"
+        "        raise ValueError(part)\n    return PARTS[part]()\n",
+    )
+    before_elm(
+        engine,
+        "from sglang.srt.whole import need\nif get_device_capability()[0] not in need('tiles'):\n"
+        "    raise ValueError('no tiles there')",
+    )
+    assert engine.verdicts("elm", "sm100", "sm120") == {"sm100": "no_static_obstacle", "sm120": "blocked"}
+
+
+def test_a_backend_of_an_older_generation_is_refused_on_later_ones(engine: Engine) -> None:
+    """Two layers read the option; the backend works for both, but on devices of long ago alone."""
+    engine.edit(METHOD, "return 90", "return 75")
+    before_elm(engine, "if get_device_capability()[0] > 8:\n    raise ValueError('too new')")
+    engine.edit(METHOD, "if isinstance(layer, LinearBase):", "if layer is not None:")
+    layer = (engine.root / LINEAR).read_text(encoding="utf-8")
+    engine.add("sglang/srt/layers/wide.py", layer.replace("Linear", "Wide"))
+    assert engine.verdicts("elm", "sm80", "sm120") == {"sm80": "no_static_obstacle", "sm120": "blocked"}
+
+
+def test_what_a_devices_own_way_refuses_if_given_is_no_pass(engine: Engine) -> None:
+    for bound, verdict in (
+        ("", "unknown"),
+        ("    table = table or otherlib.table()\n", "no_static_obstacle"),
+    ):
+        text = (engine.root / METHOD).read_text(encoding="utf-8")
+        before_elm(
+            engine,
+            f"def run(table=None):\n{bound}    if get_device_capability()[0] == 9:\n"
+            "        assert table is None, 'no tables there'\nrun(table=otherlib.table())",
+        )
+        assert engine.verdicts("elm", "sm90", "sm100") == {"sm90": verdict, "sm100": "no_static_obstacle"}
+        engine.add(METHOD, text)
+
+
 def test_a_name_that_nothing_binds_is_no_pass(engine: Engine) -> None:
     """It is bound on some devices only; whether this way comes by there is not known."""
     engine.edit(

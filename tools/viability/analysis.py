@@ -322,8 +322,9 @@ class Analysis:
         if key not in self._suited:
             works = (
                 layer
+                for archs in (CONTRASTS[:3], CONTRASTS[-1:])
                 for layer in self._candidates(option, scenario)
-                for arch in CONTRASTS[:3]
+                for arch in archs
                 if self._works(self._run(layer, option, backend, arch, scenario))
             )
             suited = next(works, None)

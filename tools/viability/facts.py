@@ -480,11 +480,12 @@ class Facts:
 
     # -- the sources ------------------------------------------------------------------------------
 
-    def register_all(self, m: Machine, module: Module) -> None:
+    def register_all(self, m: Machine, module: Module, table: str | None = None) -> None:
         """Run every definition of the package that a decorator of ``module`` enters into a table."""
         root = module.name.split(".", 1)[0]
         for name, bindings in list(module.bindings.items()):
-            if not any(isinstance(b.statement, ast.FunctionDef) for b in bindings):
+            functions = [b.statement for b in bindings if isinstance(b.statement, ast.FunctionDef)]
+            if not any(table is None or enters(function, table) for function in functions):
                 continue
             for where, definition in self.world.decorated(root, name)[:200]:
                 key = (where, definition)
@@ -523,6 +524,18 @@ class Facts:
         if f.name.endswith("_rank") and not f.name.startswith("set"):
             return 0
         return NotImplemented
+
+
+def enters(function: ast.FunctionDef, table: str) -> bool:
+    """Whether a function makes a decorator that enters what it is given into a table."""
+    return any(
+        isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == table
+        for inner in function.body
+        if isinstance(inner, ast.FunctionDef)
+        for part in ast.walk(inner)
+        if isinstance(part, ast.Assign)
+        for target in part.targets
+    )
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:

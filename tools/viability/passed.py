@@ -102,6 +102,13 @@ def passed_row(
             "what decides is not known"
         )
         return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
+    if m.gifts:
+        gift = m.gifts[0]
+        why = (
+            f"may be refused at {gift.site.file}:{gift.site.line}, where not all devices come by "
+            f"({gift.message}): what is handed on to there is not known"
+        )
+        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
     for fetch in kept[:1]:
         held = ", ".join(fetch.targets) or f"what {code.fetched.kept(fetch)} belongs to"
         notes.append(f"runs kernels that are fetched; there are some for {cell.arch_name}: {held}")

@@ -10,7 +10,7 @@ from typing import Any
 from tools.viability.interpreter.dispatch import Leave, evaluate, run, statement
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import CONTENT, UNDO_MISSING, Choice, Condition, Frame
-from tools.viability.interpreter.refusals import note_conditional, note_gate
+from tools.viability.interpreter.refusals import note_conditional, note_gate, note_gift
 from tools.viability.interpreter.truth import truth
 from tools.viability.interpreter.values import (
     Kind,
@@ -99,6 +99,8 @@ def _undecided(m: Machine, node: ast.If, frame: Frame, value: Any, depends: Tain
     for body, other, holds in ((node.body, node.orelse, True), (node.orelse, node.body, False)):
         if refuses(body):
             note_conditional(m, frame, body[-1], value, holds, depends, site)
+            if holds and isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.IsNot):
+                note_gift(m, frame, body[-1], node.test, value, depends)
             run(m, other, frame)
             return
     usual = (False, False)

@@ -121,6 +121,8 @@ class Machine:
     conditional: list[tuple[RaiseRecord, Unknown]] = field(default_factory=list)
     avoided: list[RaiseRecord] = field(default_factory=list)
     """Raises on one side of a test that is not decided, where another side goes on."""
+    gifts: list[RaiseRecord] = field(default_factory=list)
+    """Refusals of something if it is given, on a device's own way, where that is not known."""
     gates: list[GateEvent] = field(default_factory=list)
     crossings: list[Crossing] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)

@@ -48,6 +48,9 @@ def global_name(m: Machine, module: Module, name: str) -> Any:
         finally:
             m.resolving.discard(key)
     m.globals.setdefault(key, value)
+    if isinstance(bare(value), dict) and not bare(value):
+        with m.apart():  # what decorators enter into it while the package is imported
+            m.facts.register_all(m, module, name)
     return m.globals[key]
 
 

@@ -42,6 +42,34 @@ def note_conditional(
         m.conditional.append((record, Unknown(test[0], test)))
 
 
+def note_gift(
+    m: Machine, frame: Frame, statement: ast.stmt, test: ast.expr, value: Any, depends: Taint
+) -> None:
+    """Note that a device's own way refuses something if it is given, where that is not known.
+
+    ``statement`` is the refusal, ``test`` what was asked.
+    """
+    own = m.conditions[frame.base :]
+    here = own and own[-1].direct and Kind.ARCH in own[-1].taint.kinds
+    match test:
+        case ast.Compare(left=ast.Name(id=name), ops=[_], comparators=[ast.Constant(value=None)]):
+            # What data or nominal sizes tell is given by some requests, and not by others.
+            open_ = isinstance(value, Unknown) and not value.soft and not value.ordinary
+            if here and open_ and m.by_option and _as_it_came(frame.function, name):
+                site = m.site(frame, statement, "raise")
+                text = ast.unparse(test)
+                m.gifts.append(RaiseRecord(site, "", text, tuple(m.conditions), tuple(m.stack), depends))
+
+
+def _as_it_came(function: Any, name: str) -> bool:
+    """Whether a function was given something by this name, and binds the name to nothing else."""
+    spec = getattr(getattr(function, "node", None), "args", None)
+    if spec is None or name not in {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}:
+        return False
+    parts = (part for part in ast.walk(function.node) if isinstance(part, ast.Name) and part.id == name)
+    return not any(isinstance(part.ctx, ast.Store) for part in parts)
+
+
 @statement(ast.Raise)
 def _raise(m: Machine, node: ast.Raise, frame: Frame) -> None:
     if node.exc is None:
@@ -68,6 +96,8 @@ def _assert(m: Machine, node: ast.Assert, frame: Frame) -> None:
     site = m.site(frame, node, "raise")
     if decided is None:
         note_conditional(m, frame, node, bare(value), False, depends, site)
+        if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Is):
+            note_gift(m, frame, node, node.test, bare(value), depends)
         return
     if depends.decisive:
         note_gate(m, site, depends, passed=decided)

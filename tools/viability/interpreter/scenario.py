@@ -70,8 +70,8 @@ class Scenario(Protocol):
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """A module's global after the start-up function ``writer`` has filled it from the options."""
 
-    def register_all(self, m: Machine, module: Module) -> None:
-        """Run what registers itself in the tables of ``module``."""
+    def register_all(self, m: Machine, module: Module, table: str | None = None) -> None:
+        """Run what registers itself in the tables of ``module``, or in one global ``table`` of it."""
 
     def intercept(
         self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
