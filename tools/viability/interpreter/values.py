@@ -370,6 +370,8 @@ def merge(first: Any, second: Any) -> Any:
         return taint(a, both)
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return taint(UNKNOWN, both)
+    if type(a) is type(b) is tuple and len(a) == len(b):
+        return taint(tuple(merge(*pair) for pair in zip(a, b, strict=True)), both)
     options: list[Any] = []
     for side in (a, b):
         for item in side.options if isinstance(side, Union) else (side,):
