@@ -28,7 +28,9 @@ from transcripts.commands.words import UnsoundError, Word
 SCRIPTS = 12
 """Scripts within scripts that are followed."""
 _TRUSTED = re.compile(r"/(?:(?:usr/)?(?:local/)?s?bin|opt/homebrew/bin|usr/local/cuda[^/]*/bin)/[^/]+")
-_NOWHERE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)|&?\d+-?|-")
+_NOWHERE = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/\d+)|&\d+-?")
+_COPIED = re.compile(r"\d+-?|-")
+"""Of ``>&`` these are descriptors; of ``>`` files that are called so."""
 _SUBSCRIPT = re.compile(r"\[.*(?:\$[({]|`)", re.DOTALL)
 _NAMING = {"declare", "typeset", "local"}
 _EVALUATES = {
@@ -209,6 +211,8 @@ class Walker:
                 continue
             target = shell.text(redirect.target)
             if redirect.operator != "<>" and _NOWHERE.fullmatch(target):
+                continue
+            if redirect.operator.endswith(">&") and _COPIED.fullmatch(target):
                 continue
             if not steps:
                 steps = [Step(CallKind.OTHER, {**shell.fields(), "note": f"writes {target}"})]
