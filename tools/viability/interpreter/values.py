@@ -370,7 +370,7 @@ def merge(first: Any, second: Any) -> Any:
         return taint(a, both)
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return taint(UNKNOWN, both)
-    if type(a) is type(b) is tuple and len(a) == len(b):
+    if type(a) is type(b) is tuple and len(a) == len(b) and _same_answer(a, b):
         return taint(tuple(merge(*pair) for pair in zip(a, b, strict=True)), both)
     options: list[Any] = []
     for side in (a, b):
@@ -380,6 +380,11 @@ def merge(first: Any, second: Any) -> Any:
     if len(options) > 4:
         return taint(UNKNOWN, both)
     return taint(Union(tuple(options)), both)
+
+
+def _same_answer(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether both are a yes or both a no with what goes with it; joins of other tuples would have no end."""
+    return bool(a) and isinstance(bare(a[0]), bool) and bare(a[0]) is bare(b[0])
 
 
 def merge_all(values: list[Any]) -> Any:
