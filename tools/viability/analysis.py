@@ -70,6 +70,8 @@ class Analysis:
         self.code = CompiledCode(tree)
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._kept: Kept[Run] = Kept()
+        self._plain: dict[Hashable, Facts] = {}
+        """For each key of what is kept, the scenario that stands for all: it decides what takes too long."""
         self.reach = Reach(tree, engine)
         self._kinds: dict[tuple[str, ...], dict[str, str]] = {}
         self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
@@ -367,7 +369,7 @@ class Analysis:
         )
 
     def _run_options(self, facts: Facts, key: Hashable) -> Run:
-        return run_options(self.discovery, facts, self._kept, key)
+        return run_options(self.discovery, facts, self._kept, key, self._plain[key])
 
     def _remember(
         self,
@@ -384,6 +386,8 @@ class Analysis:
             kinds = {kind.attribute for kind in self.discovery.kinds if kind.attribute in scenario}
             fixed = {name: value for name, value in scenario.items() if name not in kinds}
             same = (way, option.field, _frozen(fixed), tuple(sorted(kinds)))
+
+            self._plain[same] = self._facts(option, option.values[0].value, CONTRASTS[0], fixed)
 
             def work(facts: Facts) -> Run:
                 made = run(facts, same)

@@ -19,15 +19,21 @@ VALIDATOR_STEPS = 60_000
 """What one check may take: those that only look at options take far less."""
 
 
-def run_options(discovery: Discovery, facts: Facts, kept: Kept[Run], key: Hashable) -> Run:
+def run_options(discovery: Discovery, facts: Facts, kept: Kept[Run], key: Hashable, plain: Facts) -> Run:
     """The checks that the engine makes of its options before it starts, each on its own.
 
-    One that takes too many steps is passed over: it says nothing either way. Each is kept under ``key``.
+    One that takes too many steps is passed over: it says nothing either way. That it does so under ``plain``
+    is enough, so that it is not tried for every value and architecture. Each is kept under ``key``.
     """
     result = Run(Machine(discovery.world, facts), None)
     for validator in discovery.readers.validators(facts.field) if facts.field else []:
+        work = partial(_checked, discovery, validator)
+        usual = kept.of((key, validator), plain.anew(), work)
+        if usual.problem is not None:
+            result.machine.misfits.append(usual.problem)
+            continue
         own = facts.anew()
-        here = kept.of((key, validator), own, partial(_checked, discovery, validator))
+        here = kept.of((key, validator), own, work)
         facts.asked.update(own.asked)
         facts.given |= here.looked_at
         if here.problem is not None:
@@ -60,6 +66,7 @@ def _checked(discovery: Discovery, validator: tuple[str, str | None, str], facts
                 method = Bound(class_attribute(m, cls, name)[0], options)
                 gives = attempt(m, here, "options", method, [], {})
     except (BudgetError, RecursionError) as error:
+        here = Run(Machine(discovery.world, facts), None)
         here.problem = f"{module.file}:{name}: {error}"
     else:
         here.settled = {name: value for name, value in options.attrs.items() if facts.is_unset(m, name)}
