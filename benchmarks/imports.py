@@ -94,7 +94,7 @@ def claude_code(path: Path, size: int, seed: int = 11) -> None:
             nonlocal parent, number, written
             number += 1
             uuid = f"{number:08x}-0000-4000-8000-000000000000"
-            record = {"parentUuid": parent, "isSidechain": False, "userType": "external", "cwd": "/root/work"}
+            record = {"parentUuid": parent, "isSidechain": False, "userType": "external", "cwd": "/opt/work"}
             record |= {"sessionId": session, "version": "2.1.0", "type": kind, "uuid": uuid, **more}
             record["timestamp"] = (
                 f"2026-02-{1 + number // 86400:02}T{number // 3600 % 24:02}:00:00.{number % 1000:03}Z"

@@ -22,7 +22,7 @@ from typing import Any
 
 JSON = dict[str, Any]
 START = 1_770_000_000_000
-DIRECTORY = "/root/work"
+DIRECTORY = "/opt/work"
 _WORDS = ["moe", "gemm", "fp4", "kernel", "launch", "error", "cutlass", "trtllm", "shape", "runner", "expert"]
 _IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 40
 
@@ -136,7 +136,7 @@ class Generator:
 
     def _tool(self, start: int) -> JSON:
         chance = self._random.random()
-        file = f"/root/ml/lib/python3.12/site-packages/engine/{self._random.choice(_WORDS)}.py"
+        file = f"/opt/ml/lib/python3.12/site-packages/engine/{self._random.choice(_WORDS)}.py"
         if chance < 0.85:
             command = f"grep -n {self._random.choice(_WORDS)} {file} | head -{self._random.randint(5, 80)}"
             if self._random.random() < 0.6:
@@ -145,7 +145,7 @@ class Generator:
         elif chance < 0.93:
             tool, given = "read", {"filePath": file, "offset": self._random.randint(0, 900), "limit": 100}
         elif chance < 0.97:
-            tool, given = "grep", {"pattern": self._random.choice(_WORDS), "path": "/root/ml"}
+            tool, given = "grep", {"pattern": self._random.choice(_WORDS), "path": "/opt/ml"}
         else:
             tool, given = "edit", {"filePath": file, "oldString": self._said(3), "newString": self._said(3)}
         output = self._output()

@@ -19,7 +19,7 @@ from tools.rerun.recorded import recorded, without_numbers
 from tools.source.tree import SourceTree
 from transcripts.imported.model import OK, Call
 
-SITE = "/root/ml-env/lib/python3.12/site-packages"
+SITE = "/opt/ml-env/lib/python3.12/site-packages"
 
 GATES = '''"""Gates."""
 
@@ -110,9 +110,9 @@ def test_paths_of_other_machines_lead_into_the_environment(command: str, tmp_pat
 @pytest.mark.parametrize(
     "path",
     [
-        "/root/server.log",
+        "/opt/server.log",
         f"{SITE}/torch/nn.py",
-        "/root/.cache/weave/x.json",
+        "/opt/.cache/weave/x.json",
         "/opt/weave/README.md",
         "/opt/weave",
         f"{SITE}/weave/{'a' * 300}.py",
@@ -332,7 +332,7 @@ def imported(folder: Path, calls: Sequence[tuple[str, str]]) -> str:
 
 
 def test_the_command_line_says_what_has_drifted(tmp_path: Path) -> None:
-    others = [("cat /root/a.log", "x\n"), ("rm x; cat /a.py", "x\n")]
+    others = [("cat /opt/a.log", "x\n"), ("rm x; cat /a.py", "x\n")]
     name = imported(tmp_path, [(READ, lines(GATES, 6, 7)), *others])
     tree(tmp_path / "moved", {"weave/gates.py": MOVED})
     tree(tmp_path / "same", {"weave/gates.py": GATES})
@@ -340,13 +340,13 @@ def test_the_command_line_says_what_has_drifted(tmp_path: Path) -> None:
     assert ended.returncode == 1, ended.stderr
     assert "moved  weave/gates.py → weave/gates.py:9-10" in ended.stdout
     assert "1 moved" in ended.stdout
-    assert "not of these packages: /root/a.log (1)" in ended.stdout
+    assert "not of these packages: /opt/a.log (1)" in ended.stdout
     assert "not made again: 1, may change something" in ended.stdout
     ended = agent("replay", name, "--rerun", "reads", "-e", str(tmp_path / "same"), "--json")
     assert ended.returncode == 0, ended.stderr
     document = json.loads(ended.stdout)
     assert document["counts"] == {"same": 1, "moved": 0, "changed": 0, "gone": 0, "not_comparable": 0}
-    assert document["unmapped"] == [{"path": "/root/a.log", "reads": 1}]
+    assert document["unmapped"] == [{"path": "/opt/a.log", "reads": 1}]
     assert document["not_run"] == {"may change something": 1}
     one_line(agent("replay", name, "--rerun", "reads"), 2, "-e ENVIRONMENT")
     one_line(agent("replay", "nobody", "--rerun", "reads", "-e", str(tmp_path / "same")), 2, "nobody")

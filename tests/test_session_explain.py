@@ -19,7 +19,7 @@ from tools.sessions.explaining import Explanation, same_file
 from transcripts.imported.reader import Library
 from transcripts.importers.importing import import_path
 
-FILE = "/root/sglang/srt/layers/quantization/fp4_utils.py"
+FILE = "/opt/sglang/srt/layers/quantization/fp4_utils.py"
 SEED = ROOT / "transcripts" / "recorded" / "seed-sm120.jsonl"
 
 
@@ -158,7 +158,7 @@ def test_at_the_command_line(tmp_path: Path, home: Home) -> None:
 
 
 def test_a_file_is_the_same_by_the_end_of_its_name() -> None:
-    assert same_file("/root/sglang/srt/a.py", "srt/a.py")
+    assert same_file("/opt/sglang/srt/a.py", "srt/a.py")
     assert same_file("a.py", "/x/a.py")
     assert not same_file("/x/a.py", "/y/a.py")
     assert not same_file("a.py", "ba.py")

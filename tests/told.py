@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 HOST = "ssh root@192.0.2.7"
-LOG = "/root/sglang.log"
+LOG = "/opt/sglang.log"
 
 
 class Told:
@@ -86,11 +86,11 @@ def investigation() -> tuple[Told, dict[str, int]]:
         " + sglang==0.5.9\n",
     )
     at["grep"] = told.runs(
-        f"{HOST} \"grep -rn 'is_sm120_supported' /root/sglang/srt/layers/quantization\"",
-        "/root/sglang/srt/layers/quantization/fp4_utils.py:38:    if is_sm120_supported():\n",
+        f"{HOST} \"grep -rn 'is_sm120_supported' /opt/sglang/srt/layers/quantization\"",
+        "/opt/sglang/srt/layers/quantization/fp4_utils.py:38:    if is_sm120_supported():\n",
     )
     at["read"] = told.runs(
-        f"{HOST} \"sed -n '30,60p' /root/sglang/srt/layers/quantization/fp4_utils.py\"",
+        f"{HOST} \"sed -n '30,60p' /opt/sglang/srt/layers/quantization/fp4_utils.py\"",
         "def fp4_gemm_runner():\n    if is_sm120_supported():\n"
         "        raise ValueError('MXFP8 dense linear requires Blackwell GPUs (SM100+).')\n",
         text="Which backend does the code choose?",
@@ -109,20 +109,20 @@ def investigation() -> tuple[Told, dict[str, int]]:
     at["crash"] = told.runs(
         f"{HOST} 'tail -n 100 {LOG}'",
         "[2026-03-07 19:22:11 TP3] Scheduler hit an exception: Traceback (most recent call last):\n"
-        '  File "/root/sglang/srt/layers/sampler.py", line 72, in forward\n    raise ValueError(\n'
+        '  File "/opt/sglang/srt/layers/sampler.py", line 72, in forward\n    raise ValueError(\n'
         "ValueError: Detected errors during sampling! NaN in the logits.\n\n"
         "[2026-03-07 19:22:12] Received sigquit from a child process. It usually means the child failed.\n",
         failed=True,
     )
     at["trtllm"] = told.runs(
         f"{HOST} 'python -m sglang.launch_server --model-path /m --fp4-gemm-backend flashinfer_trtllm'",
-        'Traceback (most recent call last):\n  File "/root/flashinfer/utils.py", line 1176, in wrapper\n'
+        'Traceback (most recent call last):\n  File "/opt/flashinfer/utils.py", line 1176, in wrapper\n'
         "    raise BackendSupportedError(\nflashinfer.utils.BackendSupportedError: mm_fp4 does not support "
         "backend 'trtllm' with capability 120\n",
         failed=True,
     )
     at["again"] = told.runs(
-        f"{HOST} \"sed -n '50,90p' /root/sglang/srt/layers/quantization/fp4_utils.py\"",
+        f"{HOST} \"sed -n '50,90p' /opt/sglang/srt/layers/quantization/fp4_utils.py\"",
         "def fp4_gemm_autotune():\n    return is_sm120_supported()\n",
     )
     at["end"] = told.says("flashinfer_cutlass gives NaN under load, flashinfer_trtllm is refused.")

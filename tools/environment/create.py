@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from memory.architecture import Architecture
-from memory.home import Home, HomeError
+from memory.home import Home
 from tools.environment.earlier import Progress, existing
 from tools.environment.model import Environment
 from tools.environment.pins import pin_warnings
 from tools.environment.request import Request, parse_request
-from tools.errors import ToolError
 
 
 def create_environment(
@@ -57,10 +56,10 @@ def _obtain(
         return found
     # What fetches and unpacks is not quick to import, and seldom needed.
     from tools.environment.make import make
-    from tools.environment.staging import exclusive
+    from tools.environment.staging import exclusive, writing
     from tools.environment.uv import find_uv
 
-    try:
+    with writing(home):
         home.prepare()
         find_uv()
         with exclusive(
@@ -72,11 +71,3 @@ def _obtain(
             if not refresh and (found := existing(home, request, now(), progress)):
                 return found
             return make(home, request, progress, now, settings)
-    except HomeError as error:
-        raise ToolError(str(error), missing=True) from error
-    except OSError as error:
-        raise ToolError(
-            f"cannot write to {home.environments} ({error.strerror or error}); free some space, or set "
-            "ASSAY_HOME to a folder that can be written",
-            missing=True,
-        ) from error

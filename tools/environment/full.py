@@ -13,14 +13,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from memory.home import Home, HomeError
+from memory.home import Home
 from memory.names import distribution
 from tools.environment.earlier import Progress
 from tools.environment.make import check_space, publish
 from tools.environment.model import Environment, Wheel, fingerprint
 from tools.environment.plan import NEWEST, Plan, Wanted
 from tools.environment.request import parse_request
-from tools.environment.staging import Staging
+from tools.environment.staging import Staging, writing
 from tools.environment.store import SITE, list_environments
 from tools.environment.uv import RESOLVE_SECONDS, SLOWEST, UnresolvableError, Uv, human_size, locked
 from tools.errors import ToolError
@@ -88,7 +88,7 @@ def _obtain(
     *,
     keep: bool = False,
 ) -> tuple[Plan, Environment | None]:
-    try:
+    with writing(home):
         home.prepare()
         with Staging(home.environments) as stage:
             uv = Uv.find(stage.work, progress, settings)
@@ -118,14 +118,6 @@ def _obtain(
             made = publish(home, stage, _here(), named, wheels, version)
             progress(f"created environment {made.name} in {made.path}")
             return proposal, made
-    except HomeError as error:
-        raise ToolError(str(error), missing=True) from error
-    except OSError as error:
-        raise ToolError(
-            f"cannot write to {home.environments} ({error.strerror or error}); nothing was changed; free "
-            "some space, or see to it that the folder can be written",
-            missing=True,
-        ) from error
 
 
 def _names(requirements: Sequence[str]) -> list[str]:

@@ -17,9 +17,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from memory.home import Home, HomeError
+from tools.errors import ToolError
+
 PARTIAL = ".partial"
 LOCKS = ".locks"
 WAIT = 0.1
+
+
+@contextlib.contextmanager
+def writing(home: Home) -> Iterator[None]:
+    """What keeps an environment from being written, as one line. Raises :class:`ToolError`."""
+    try:
+        yield
+    except HomeError as error:
+        raise ToolError(str(error), missing=True) from error
+    except OSError as error:
+        raise ToolError(
+            f"cannot write to {home.environments} ({error.strerror or error}); nothing was changed; free "
+            "some space, or set ASSAY_HOME to a folder that can be written",
+            missing=True,
+        ) from error
 
 
 class Staging:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from memory.clock import Clock
-from memory.home import Home, HomeError
+from memory.home import Home
 from memory.names import distribution
 from tools.environment.choosing import subject
 from tools.environment.earlier import Progress
@@ -25,7 +25,7 @@ from tools.environment.make import check_unpacked, publish
 from tools.environment.model import Environment, Wheel, fingerprint
 from tools.environment.plan import Plan, Wanted, plan
 from tools.environment.request import parse_request
-from tools.environment.staging import Staging
+from tools.environment.staging import Staging, writing
 from tools.environment.store import SITE, chosen, list_environments
 from tools.environment.uv import Uv, human_size
 from tools.errors import ToolError
@@ -69,7 +69,7 @@ def prepare(
 def _obtain(
     home: Home, before: Environment, wanted: Wanted, approve: Callable[[Plan], bool], progress: Progress
 ) -> tuple[Plan, Environment | None]:
-    try:
+    with writing(home):
         home.prepare()
         with Staging(home.environments) as stage:
             uv = Uv.find(stage.work, progress, wanted.settings)
@@ -79,14 +79,6 @@ def _obtain(
             if not approve(proposal):
                 return proposal, None
             return proposal, build(home, stage, uv, proposal, progress)
-    except HomeError as error:
-        raise ToolError(str(error), missing=True) from error
-    except OSError as error:
-        raise ToolError(
-            f"cannot write to {home.environments} ({error.strerror or error}); nothing was changed; free "
-            "some space, or see to it that the folder can be written",
-            missing=True,
-        ) from error
 
 
 def build(home: Home, stage: Staging, uv: Uv, proposal: Plan, progress: Progress) -> Environment:
