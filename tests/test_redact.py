@@ -506,6 +506,24 @@ def test_the_command(home: Home, site: list[Path], tmp_path: Path) -> None:
     assert agent("transcripts", "redact", "--last", home=home.root).stdout == "nothing to redact\n"
 
 
+def test_a_secret_in_an_imported_session_is_named(home: Home, site: list[Path], tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text(f"{WORD}\n")
+    said = {"type": "user", "sessionId": "s1", "uuid": "u1", "message": {"role": "user", "content": WORD}}
+    (tmp_path / "session.jsonl").write_text(json.dumps(said) + "\n")
+    assert agent("transcripts", "import", str(tmp_path / "session.jsonl"), home=home.root).returncode == 0
+    (kept,) = home.imported.glob("*.jsonl")
+    done = agent("transcripts", "redact", "--all", "--secret-file", str(secret), home=home.root)
+    assert done.returncode == 1
+    assert f"a secret still stands in {kept}; delete it and imported.db" in done.stdout
+    kept.unlink()
+    for part in home.root.glob("imported.db*"):
+        part.unlink()
+    assert (
+        agent("transcripts", "redact", "--all", "--secret-file", str(secret), home=home.root).returncode == 0
+    )
+
+
 def test_keys_of_the_environment_are_taken_out_too(home: Home) -> None:
     path = write(home, "t1", Noted(text="now it-is-me"))
     named = {"MY_TOKEN": "it-is-me"}

@@ -106,10 +106,16 @@ def _lines(done: Redacted, dry_run: bool) -> list[str]:
     lines += [
         f"artifact {name} is kept: other transcripts name it; redact them too (--all)" for name in done.kept
     ]
-    lines += [f"a secret still stands in {path}; redact all that name it (--all)" for path in done.left]
+    lines += [f"a secret still stands in {path}; {_way_out(path)}" for path in done.left]
     if done.changed and not dry_run:
         lines.append("What was written once may have been read: replace the secrets themselves.")
     return lines
+
+
+def _way_out(path: Path) -> str:
+    if "imported" in {path.parent.name, path.name.partition(".")[0]}:
+        return "delete it and imported.db, and import the session again from a source without it"
+    return "redact all that name it (--all)"
 
 
 def _line(one: Surveyed, would: str) -> str:

@@ -77,7 +77,9 @@ class Place:
         files = [*sorted(self.transcripts.glob("*.jsonl")), *sorted(self.transcripts.glob(".*"))]
         files += sorted(self.artifacts.rglob("*"))
         if self.home is not None:
-            files += sorted(self.home.root.glob(f"{self.home.findings_db.name}*"))
+            files += sorted(self.home.imported.glob("*.jsonl"))
+            for database in (self.home.findings_db, self.home.imported_db):
+                files += sorted(self.home.root.glob(f"{database.name}*"))
         yield from (path for path in files if _holds(path, wanted))
 
     def rows_again(self, tell: Callable[[str], None]) -> None:
