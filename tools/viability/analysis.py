@@ -387,7 +387,8 @@ class Analysis:
             fixed = {name: value for name, value in scenario.items() if name not in kinds}
             same = (way, option.field, _frozen(fixed), tuple(sorted(kinds)))
 
-            self._plain[same] = self._facts(option, option.values[0].value, CONTRASTS[0], fixed)
+            if same not in self._plain:
+                self._plain[same] = self._facts(option, option.values[0].value, CONTRASTS[0], fixed)
 
             def work(facts: Facts) -> Run:
                 made = run(facts, same)
