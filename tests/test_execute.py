@@ -406,9 +406,10 @@ def test_two_that_need_the_same_run_one_after_the_other_in_the_order_of_the_requ
 
     def run(args: Number) -> Number:
         order.append(args.n)
-        if args.n in (0, 3):
+        if args.n in (0, 3):  # 3 needs nothing: it runs beside 0, which holds what 1 and 2 wait for
             both.wait(PATIENCE)
-            assert order.count(1) == 0
+        if args.n == 0:
+            assert order.count(1) == order.count(2) == 0
         return args
 
     wanted = [["gpu:a"], ["port:1", "gpu:a"], ["port:1"], []]
