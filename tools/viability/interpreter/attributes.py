@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tools.viability.interpreter.classes import class_attribute, enum_members, own_attribute
@@ -143,14 +144,29 @@ def _of_tensor(m: Machine, v: Tensor, name: str, frame: Frame | None, node: Any,
 
 
 def _now(v: Tensor, attrs: dict[str, Any]) -> Tensor:
-    """The tensor that a parameter is by now: what was put into its ``data``, or one of which nothing is known
-    where that is one of several."""
+    """The tensor that a parameter is by now: what was put into its ``data``.
+
+    Sizes that are not known there are still the parameter's own, which are nominal anyhow; a dtype that is
+    not known there, or not the same in all that may have been put there, is none.
+    """
     if "data" not in attrs:
         return v
     data = bare(attrs["data"])
+    held = [_held(v, bare(side)) for side in (data.options if isinstance(data, Union) else (data,))]
+    if len(held) == 1:
+        return held[0]
+    same = all(one.dtype == held[0].dtype for one in held)
+    return Tensor(v.shape, held[0].dtype if same else UNKNOWN)
+
+
+def _held(v: Tensor, data: Any) -> Tensor:
+    """The tensor that ``v`` is with ``data`` put into it."""
     if isinstance(data, Instance) and data.tensor is not None:
         return _now(data.tensor, data.attrs)
-    return _now(data, data.attrs) if isinstance(data, Tensor) and data is not v else Tensor()
+    if not isinstance(data, Tensor):
+        return Tensor(v.shape)
+    now = data if data is v else _now(data, data.attrs)
+    return now if isinstance(now.shape, tuple) else replace(now, shape=v.shape)
 
 
 @reader(Super)
