@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -286,9 +285,11 @@ def test_two_processes_fold_the_same_log(home: Home) -> None:
     script = """
 import sys
 from pathlib import Path
-from memory.home import Home, HomeError
+import memory.database
+from memory.home import Home
 from memory.store import Store
 from transcripts.fold import fold
+memory.database.BUSY_MS = 120_000  # on a busy machine the other may have its turns for long
 home = Home(Path(sys.argv[1]))
 with Store(home) as store:
     print(fold(store, home.transcripts / "t1.jsonl").events)
@@ -574,18 +575,17 @@ def test_the_words_of_evidence_are_those_first_recorded_whoever_is_folded_first(
 
 
 def test_asking_how_far_a_transcript_is_waits_for_no_writer(home: Home) -> None:
+    """The writer ends only afterwards: who waited for it would wait in vain, which is an error."""
     path = write(home, "t1", [])
     with Store(home) as store:
         fold(store, path)
         with closing(sqlite3.connect(home.findings_db, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            started = time.monotonic()
             at = store.folded("t1")
             assert grown(home) == []
             other.execute("ROLLBACK")
     assert at is not None
     assert at.last_seq == 4
-    assert time.monotonic() - started < 3
 
 
 def test_a_search_for_too_much_is_refused(home: Home) -> None:
