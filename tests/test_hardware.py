@@ -10,8 +10,11 @@ import pytest
 
 from memory.home import Home
 from memory.vocabulary import Effect
+from tools.environment.marks import marks
+from tools.environment.model import Environment
 from tools.hardware.doctor import Check, checks
 from tools.hardware.gpu import gpu_status, read_gpus
+from tools.hardware.settings import gpu_settings
 
 TWO_GPUS = """#!/bin/sh
 case "$1" in
@@ -174,3 +177,58 @@ def test_an_answer_that_is_none_is_no_crash(path: Path, says: str, gpus: int | N
         assert "no table" in str(status.missing)
     else:
         assert (len(status.gpus), status.missing) == (gpus, None)
+
+
+SET_UP = r"""#!/bin/sh
+case "$*" in
+*mig.mode.current*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2 ;;
+--query-gpu=uuid,*) cat <<'END'
+GPU-aaaa, 450.00, 600.00, 3090, 14001, [N/A], [Not Supported], Enabled, Disabled, 5, 16
+GPU-bbbb, 600.00, 600.00, 3090, 14001, [N/A], [Not Supported], Enabled, Disabled, 5, 16
+END
+;;
+'topo -m') printf '\t\033[4mGPU0\tGPU1\033[0m\nGPU0\t X \tSYS\t\nGPU1\tSYS\t X \t\n\nLegend:\n  X = Self\n' ;;
+--version) printf 'NVIDIA-SMI version  : 580.95.05\nCUDA Version        : 13.0\n' ;;
+esac
+"""
+
+
+def test_how_gpus_are_set_up_is_read_without_what_this_driver_does_not_know(path: Path) -> None:
+    program(path, "nvidia-smi", SET_UP)
+    told = gpu_settings(seconds=60)
+    assert told.gpus["GPU-aaaa"] == {
+        "power_limit_w": "450.00",
+        "power_default_w": "600.00",
+        "max_sm_mhz": "3090",
+        "max_memory_mhz": "14001",
+        "persistence": "Enabled",
+        "ecc": "Disabled",
+        "pcie_generation": "5",
+        "pcie_width": "16",
+    }
+    assert told.gpus["GPU-bbbb"]["power_limit_w"] == "600.00"
+    assert told.topology == ("GPU0 GPU1", "GPU0 X SYS", "GPU1 SYS X")
+    assert told.cuda == "13.0"
+
+
+@pytest.mark.parametrize(
+    "text", ["#!/bin/sh\nexit 9\n", "#!/bin/sh\necho '\"uuid\" is not a valid field'; exit 2\n"]
+)
+def test_a_driver_that_tells_nothing_of_its_settings_is_an_answer(path: Path, text: str) -> None:
+    assert gpu_settings().gpus == {}
+    program(path, "nvidia-smi", text)
+    assert gpu_settings(seconds=60).model_dump() == {"gpus": {}, "topology": (), "cuda": None}
+
+
+def test_another_power_limit_is_another_machine(path: Path, home: Home) -> None:
+    both = TWO_GPUS.replace("--query-gpu=*)", "--query-gpu=index*)")
+    program(path, "nvidia-smi", both.replace("esac", SET_UP.partition("in\n")[2]))
+    here = Environment("e", "source", "/nowhere", "linux", "3.12", {}, "0" * 64)
+    first = marks(here, {}, None)
+    assert first["gpus"][0]["settings"]["power_limit_w"] == "450.00"
+    assert first["cuda"] == {"driver": "13.0", "compiler": None}
+    assert marks(here, {}, None)["machine"] == first["machine"]
+    (path / "nvidia-smi").write_text((path / "nvidia-smi").read_text().replace("450.00", "300.00"))
+    assert marks(here, {}, None)["machine"] != first["machine"]
+    program(path, "nvcc", "#!/bin/sh\necho 'Cuda compilation tools, release 12.9, V12.9.86'\n")
+    assert marks(here, {}, None)["cuda"]["compiler"] == "12.9"

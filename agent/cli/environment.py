@@ -180,7 +180,11 @@ def fingerprint(name: str, as_json: bool) -> None:
         [f"{one['package']} {one['version']}", one["sha256"] or "", one["from"] or ""]
         for one in found["packages"]
     ]
-    rows += [[one["name"], one["capability"] or "", f"driver {one['driver']}"] for one in found["gpus"]]
+    for one in found["gpus"]:
+        settings = ", ".join(f"{name} {value}" for name, value in one["settings"].items())
+        rows.append([one["name"], one["capability"] or "", squeeze(f"driver {one['driver']}, {settings}")])
+    rows += [["topology", "", line] for line in found["topology"]]
+    rows += [[f"cuda, {part}", version, ""] for part, version in found["cuda"].items() if version]
     rows += [[name, value, ""] for name, value in found["variables"].items()]
     for line in table(rows):
         click.echo(f"  {line}")

@@ -11,14 +11,17 @@ from typing import Any
 from memory.canonical import sha256_of
 from tools.environment.model import Environment
 from tools.hardware.gpu import gpu_status
+from tools.hardware.programs import NVCC, version_of
+from tools.hardware.settings import gpu_settings
 
 _DATA = Path(__file__).with_name("data") / "variables.toml"
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL", re.I)
 
 
 def marks(environment: Environment, variables: Mapping[str, str], context: Any) -> dict[str, Any]:
-    """``environment`` is its fingerprint, ``machine`` that of all the rest; ``variables``: those of the
-    process that engines and their libraries heed, secrets left out."""
+    """``environment`` is its fingerprint, ``machine`` that of all the rest: GPUs with limits and modes, how
+    they are joined, CUDA; ``variables``: those of the process that engines and their libraries heed, secrets
+    left out."""
     wheels = {wheel.name: wheel for wheel in environment.wheels}
     status = gpu_status.run(gpu_status.input(), context)
     packages = [
@@ -30,10 +33,22 @@ def marks(environment: Environment, variables: Mapping[str, str], context: Any) 
         }
         for name, version in environment.packages.items()
     ]
+    settings = gpu_settings()
     gpus = [
-        {"name": gpu.name, "capability": gpu.compute_capability, "driver": gpu.driver, "uuid": gpu.uuid}
+        {
+            "name": gpu.name,
+            "capability": gpu.compute_capability,
+            "driver": gpu.driver,
+            "uuid": gpu.uuid,
+            "settings": settings.gpus.get(gpu.uuid, {}),
+        }
         for gpu in status.gpus
     ]
+    machine: dict[str, Any] = {
+        "gpus": gpus,
+        "topology": list(settings.topology),
+        "cuda": {"driver": settings.cuda, "compiler": version_of(NVCC)},
+    }
     heeded = {
         name: value
         for name, value in sorted(variables.items())
@@ -43,11 +58,11 @@ def marks(environment: Environment, variables: Mapping[str, str], context: Any) 
         "format": 1,
         "name": environment.name,
         "environment": environment.fingerprint,
-        "machine": sha256_of({"gpus": gpus, "variables": heeded}),
+        "machine": sha256_of({**machine, "variables": heeded}),
         "platform": environment.platform,
         "python": environment.python,
         "packages": packages,
-        "gpus": gpus,
+        **machine,
         "variables": heeded,
     }
 

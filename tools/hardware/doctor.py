@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import secrets
 import shutil
 import sys
@@ -16,11 +15,10 @@ from pathlib import Path
 from memory.home import Home, HomeError
 from memory.vocabulary import Contract
 from tools.base import ToolError
-from tools.environment.child import allowed_environment, run_child
 from tools.environment.pins import default_engine
 from tools.environment.uv import Uv, find_uv
 from tools.hardware.gpu import read_gpus
-from tools.source.tree import read_head
+from tools.hardware.programs import NVCC, version_of
 
 SECONDS = 4.5
 """Each check is given this long; they run side by side. What hangs is ended within one second more."""
@@ -53,7 +51,7 @@ def checks(home: Home, environment: Mapping[str, str] = os.environ, seconds: flo
             "searches use grep or Python without it; apt-get install ripgrep, or brew install ripgrep",
         ),
         lambda: _program(
-            "nvcc", "CUDA compiler", seconds, "needed only to compile kernels: install the CUDA toolkit"
+            NVCC, "CUDA compiler", seconds, "needed only to compile kernels: install the CUDA toolkit"
         ),
         lambda: _gpu(seconds),
         lambda: _model(environment),
@@ -77,7 +75,7 @@ def _uv(seconds: float) -> Check:
         program = find_uv()
     except ToolError as error:
         return Check(name="uv", ok=False, found="not found", fix=str(error))
-    version = _version(program, seconds)
+    version = version_of(str(program), seconds)
     return Check(
         name="uv",
         ok=version is not None,
@@ -138,7 +136,7 @@ def _program(name: str, what: str, seconds: float, fix: str) -> Check:
     program = shutil.which(name)
     if program is None:
         return Check(name=name, ok=None, found=f"no {what} on PATH (optional)", fix=fix)
-    version = _version(Path(program), seconds)
+    version = version_of(str(program), seconds)
     if version is None:
         return Check(name=name, ok=None, found=f"{program} does not run (optional)", fix=fix)
     return Check(name=name, ok=True, found=f"{version} ({program})")
@@ -170,23 +168,3 @@ def _model(environment: Mapping[str, str]) -> Check:
         found="none configured (optional): the built-in planner drives",
         fix="set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own",
     )
-
-
-def _version(program: Path, seconds: float) -> str | None:
-    """The version that ``program --version`` tells; None if it does not run."""
-    with tempfile.TemporaryDirectory(prefix="assay-") as name:
-        output = Path(name) / "version.txt"
-        try:
-            ended = run_child(
-                [str(program), "--version"],
-                environment=allowed_environment(os.environ),
-                folder=Path(name),
-                output=output,
-                seconds=seconds,
-                grace=0.5,
-            )
-        except OSError:
-            return None
-        text = read_head(output, 1 << 16)
-    match = re.search(r"release (\d[\w.]*)|\b(\d+\.\d[\w.+-]*)", text)
-    return (match.group(1) or match.group(2)) if match and ended.code == 0 and not ended.timed_out else None

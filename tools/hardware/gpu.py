@@ -82,12 +82,12 @@ def read_gpus(seconds: float = SECONDS) -> GpuStatus:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="assay-") as name:
         folder = Path(name)
-        rows, trouble = _query(program, f"--query-gpu={','.join(_FIELDS.values())}", folder, seconds)
+        rows, trouble = query(program, f"--query-gpu={','.join(_FIELDS.values())}", folder, seconds)
         if trouble:
             return GpuStatus(gpus=(), missing=trouble)
         # Not told inside some containers; the GPUs are still worth showing.
         left = max(0.5, seconds - (time.monotonic() - started))
-        used, _ = _query(program, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", folder, left)
+        used, _ = query(program, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", folder, left)
     processes: dict[str, list[GpuProcess]] = {}
     for row in used:
         if len(row) == 4 and (pid := _number(row[1])) is not None:
@@ -97,12 +97,24 @@ def read_gpus(seconds: float = SECONDS) -> GpuStatus:
     return GpuStatus(gpus=tuple(_gpu(row, processes) for row in rows if len(row) == len(_FIELDS)))
 
 
-def _query(program: str, what: str, folder: Path, seconds: float) -> tuple[list[list[str]], str | None]:
+def query(program: str, what: str, folder: Path, seconds: float) -> tuple[list[list[str]], str | None]:
     """Rows of the answer, or why there is none."""
-    output = folder / "answer.csv"
+    text, trouble = ask(program, [what, "--format=csv,noheader,nounits"], folder, seconds)
+    if trouble:
+        return [], trouble
+    try:
+        read = [row for row in csv.reader(io.StringIO(text), skipinitialspace=True) if row]
+    except csv.Error as error:
+        return [], f"{program} gave an answer that is no table ({error}); check the driver"
+    return [[cell.strip() for cell in row] for row in read], None
+
+
+def ask(program: str, args: Sequence[str], folder: Path, seconds: float) -> tuple[str, str | None]:
+    """What the driver's tool prints, or why it gave no answer. ``folder``: for its output, written anew."""
+    output = folder / "answer.txt"
     try:
         ended = run_child(
-            [program, what, "--format=csv,noheader,nounits"],
+            [program, *args],
             environment=allowed_environment(os.environ),
             folder=folder,
             output=output,
@@ -110,18 +122,14 @@ def _query(program: str, what: str, folder: Path, seconds: float) -> tuple[list[
             grace=0.5,
         )
     except OSError as error:
-        return [], f"cannot run {program} ({error.strerror or error}); reinstall the driver"
+        return "", f"cannot run {program} ({error.strerror or error}); reinstall the driver"
     text = read_head(output)
     if ended.timed_out:
-        return [], f"{program} gave no answer in {seconds:.0f} s; the driver may hang: look at dmesg"
+        return "", f"{program} gave no answer in {seconds:.0f} s; the driver may hang: look at dmesg"
     if ended.code != 0:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
-        return [], f"{program} failed ({first[:200]}); check the driver"
-    try:
-        read = [row for row in csv.reader(io.StringIO(text), skipinitialspace=True) if row]
-    except csv.Error as error:
-        return [], f"{program} gave an answer that is no table ({error}); check the driver"
-    return [[cell.strip() for cell in row] for row in read], None
+        return "", f"{program} failed ({first[:200]}); check the driver"
+    return text, None
 
 
 def _gpu(row: Sequence[str], processes: dict[str, list[GpuProcess]]) -> Gpu:
