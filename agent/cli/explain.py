@@ -164,6 +164,7 @@ def explain(
 
 def _draw(trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, Any]]) -> None:
     from agent.layout import versions
+    from agent.openings import opening_lines
     from agent.reasons import NAMES, conditions, reason
     from agent.report import STYLES
     from agent.text import safe, squeeze
@@ -198,7 +199,7 @@ def _draw(trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, An
     for note in trace.notes:
         lines.append([(f"{label}: {squeeze(note)}", "dim")])
     lines += _claims(trace.claims)
-    lines += _openings(trace.openings)
+    lines += opening_lines(trace.openings)
     lines += _versions(elsewhere)
     draw(lines)
 
@@ -215,35 +216,6 @@ def _claims(claims: Sequence[Any]) -> list[Line]:
         lines.append([(f"  {mark}: ", "yellow" if one.differs else ""), (text, "dim")])
         lines[-1].append((f"  {squeeze(where(one.evidence))}", ""))
     return lines if claims else []
-
-
-_WHAT = {
-    "architecture": "this backend on",
-    "option": "another backend",
-    "variable": "the variable",
-    "setting": "the option",
-    "quantisation": "the quantisation",
-    "parallelism": "the number of ranks",
-    "build": "a build of",
-}
-
-
-def _openings(openings: Sequence[Any]) -> list[Line]:
-    """What would open the deciding gate, the same kind of change on one line."""
-    from agent.reasons import NAMES
-    from agent.text import squeeze
-
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in openings:
-        if one.kind == "option" and one.verdict in (Verdict.BLOCKED, Verdict.NOT_APPLICABLE):
-            continue  # another value that is no better
-        then = f" ({NAMES[Verdict(one.verdict)]})" if one.verdict is not None else ""
-        found.setdefault((one.kind, one.name), []).append(f"{one.value}{then}")
-    lines: list[Line] = [[("", "")], [("what would open that gate:", "bold")]] if found else []
-    for (kind, name), values in found.items():
-        shown = "" if kind == "architecture" else f" {name}"
-        lines.append([("  ", ""), (squeeze(f"{_WHAT[kind]}{shown}: {', '.join(values)}"), "")])
-    return lines
 
 
 def _versions(elsewhere: Sequence[dict[str, Any]]) -> list[Line]:

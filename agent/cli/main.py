@@ -38,6 +38,7 @@ COMMANDS = {
     "investigate": ("agent.cli.investigate:investigate", "Answer a question, with the proof."),
     "backends": ("agent.cli.backends:backends", "The static matrix: every backend, per architecture."),
     "explain": ("agent.cli.explain:explain", "Why a backend is let through or not, hop by hop."),
+    "diagnose": ("agent.cli.diagnose:diagnose", "A crash log: what failed first, why, what helps."),
     "resume": ("agent.cli.resume:resume", "Go on with an investigation that was stopped."),
     "replay": ("agent.cli.replay:replay", "Check a transcript, or decide it again from its results."),
     "report": ("agent.cli.report:report", "An answer again, from its transcript."),

@@ -14,7 +14,7 @@ from memory.terms import Outcome
 _DATA = Path(__file__).parents[1] / "data" / "signatures.toml"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Signature:
     """A line that tells how something ended. Fields as in the head of ``data/signatures.toml``."""
 

@@ -1,7 +1,7 @@
 """Logs of engines as they are kept: dressed by loggers, containers and journals, several processes in one."""
 
-from tools.logs.dressing import Line, undress
+from tools.logs.dressing import Line, plain, undress
 from tools.logs.reading import Reading, read_log
 from tools.logs.tracebacks import Frame, Traceback, tracebacks
 
-__all__ = ["Frame", "Line", "Reading", "Traceback", "read_log", "tracebacks", "undress"]
+__all__ = ["Frame", "Line", "Reading", "Traceback", "plain", "read_log", "tracebacks", "undress"]

@@ -47,9 +47,7 @@ class Line:
 
 def undress(line: str) -> Line:
     """Take off colours, times, container and unit names, ranks and levels, in whatever order they stand."""
-    text = _CONTROL.sub("", line[:LONGEST]).rstrip("\r\n")
-    if text.startswith('{"log":'):  # docker's files
-        text = _logged(text)
+    text = plain(line[:LONGEST])
     rank = level = None
     logged = False
     bare = False
@@ -65,6 +63,12 @@ def undress(line: str) -> Line:
                 bare = not match.end()
                 break
     return Line(text, rank, level, logged)
+
+
+def plain(line: str) -> str:
+    """A line without colours; of docker's files what was logged."""
+    text = _CONTROL.sub("", line).rstrip("\r\n")
+    return _logged(text) if text.startswith('{"log":') else text
 
 
 def _logged(text: str) -> str:

@@ -50,23 +50,31 @@ class Reading:
     """The signature of ``first``; else the first line that says that something failed."""
     follows: bool
     """Whether there is nothing but what follows a failure: its beginning is not in this log."""
+    also: tuple[Match, ...] = ()
+    """Lines that one of the further patterns fits."""
 
 
 @cache
-def _scanner() -> Scanner:
-    return Scanner((*signatures(), _TRACEBACK))
+def _scanner(also: tuple[Signature, ...]) -> Scanner:
+    return Scanner((*signatures(), _TRACEBACK, *also))
 
 
-def read_log(log: BinaryIO) -> Reading:
-    """Read a log of any length in little memory. ``log`` is a file that can be read twice (``seek``)."""
-    found = list(_scanner().scan(log))
-    matches = tuple(match for match in found if match.signature is not _TRACEBACK)
+def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
+    """Read a log of any length in little memory. ``log`` is a file that can be read twice (``seek``).
+
+    ``also``: further patterns that are looked for in the same pass.
+    """
+    found = list(_scanner(also).scan(log))
+    more = tuple(match for match in found if match.signature in also)
+    matches = tuple(
+        match for match in found if match.signature is not _TRACEBACK and match.signature not in also
+    )
     begun = [match for match in found if match.signature is _TRACEBACK]
     seen = tuple(_tracebacks(log, begun))
     first = _first(seen, matches)
     cause = _cause(first, matches)
     after = any(match.signature.after for match in matches) or bool(seen)
-    return Reading(seen, matches, first, cause, after and first is None and cause is None)
+    return Reading(seen, matches, first, cause, after and first is None and cause is None, more)
 
 
 def _tracebacks(log: BinaryIO, begun: list[Match]) -> Iterator[Traceback]:

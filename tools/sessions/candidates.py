@@ -124,10 +124,10 @@ def _outcomes(act: Act, attempts: Attempts) -> Iterator[tuple[Candidate, int | N
             return
     for match in _telling(reading, attempt):
         launch = None if attempt is None else attempt.act.event
-        yield _outcome(act, match, attempt, match.component or _raised_in(match, reading.first)), launch
+        yield _outcome(act, match, attempt, match.component or raised_in(match, reading.first)), launch
 
 
-def _raised_in(match: Match, first: Traceback | None) -> str | None:
+def raised_in(match: Match, first: Traceback | None) -> str | None:
     """The component in whose source a refusal was raised, by the innermost frame that says so."""
     if (
         first is None

@@ -1,0 +1,260 @@
+"""A crash log diagnosed: what it says of the launch, what failed first, the gate, and what is not known."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import agent, one_line, shell
+from tiny_engine import GATES, write_engine
+
+from tools.diagnosis.arguments import call_arguments, dict_arguments
+from tools.diagnosis.diagnose import Diagnosis, diagnose
+from tools.diagnosis.gate import find_gate
+from tools.logs import Frame
+from tools.source.tree import SourceTree
+
+RAISED = GATES.splitlines().index('        raise ValueError("cedar needs 10.x")') + 1
+SGLANG = f"""\
+$ FOO=1 python3 -m sglang.launch_server --model-path maple/Maple-9-NVFP4 \\
+    --fp4-gemm-backend cedar --tp-size 4
+[2026-03-07 19:20:01] server_args=ServerArgs(model_path='maple/Maple, 9', fp4_gemm_backend='cedar', tp_size=4)
+[2026-03-07 19:20:07] sglang==9.9.0
+[2026-03-07 19:20:09 TP0] Config file not found at x/E=8,N=96,device_name=NVIDIA_H200.json
+[2026-03-07 19:22:11 TP3] Scheduler hit an exception: Traceback (most recent call last):
+  File "/opt/sglang/python/sglang/srt/gates.py", line {RAISED}, in pick
+    raise ValueError("cedar needs 10.x")
+ValueError: cedar needs 10.x
+[2026-03-07 19:22:13] Rank 0 scheduler is dead. Please check if there are relevant logs.
+Traceback (most recent call last):
+  File "/opt/sglang/python/sglang/srt/entrypoints/engine.py", line 5, in wait
+    data = pipe.recv()
+EOFError
+"""
+VLLM = "".join(
+    f"(APIServer pid=1) {level} 11-02 10:14:32 [x.py:9] {text}\n"
+    for level, text in (
+        ("INFO", "vLLM API server version 0.11.0+cu129"),
+        ("INFO", "non-default args: {'model': 'maple/9', 'tensor_parallel_size': 2}"),
+        ("INFO", "Config file E=8,device_name=NVIDIA_RTX_PRO_6000_Blackwell.json not there"),
+        ("ERROR", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"),
+    )
+)
+
+
+def diagnosed(log: str) -> Diagnosis:
+    return diagnose(BytesIO(log.encode()))
+
+
+def document(*args: str, home: Path | None = None, code: int = 0) -> Any:
+    finished = agent("diagnose", *args, "--json", home=home)
+    assert finished.returncode == code, finished.stderr
+    return json.loads(finished.stdout)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "server.log"
+    path.write_text(SGLANG)
+    return path
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    return write_engine(tmp_path / "site-packages")
+
+
+def test_what_was_launched_is_taken_from_the_log() -> None:
+    found = diagnosed(SGLANG)
+    assert (found.engine, found.packages, found.arch, found.gpu) == (
+        "sglang",
+        {"sglang": "9.9.0"},
+        "sm90",
+        "NVIDIA H200",
+    )
+    assert found.arguments == {"model_path": "maple/Maple, 9", "fp4_gemm_backend": "cedar", "tp_size": 4}
+    assert found.command is not None
+    assert found.command.startswith("FOO=1 python3 -m sglang.launch_server")
+    assert found.command.endswith("--tp-size 4")
+    assert found.said == {"package sglang": 4, "gpu": 5, "arch": 5, "arguments": 3}
+
+    found = diagnosed(VLLM)
+    assert (found.engine, found.packages, found.arch) == ("vllm", {"vllm": "0.11.0+cu129"}, "sm120")
+    assert found.arguments == {"model": "maple/9", "tensor_parallel_size": 2}
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.certain, found.first) == ("memory", True, None)
+
+
+def test_a_command_counts_where_no_arguments_are_printed() -> None:
+    found = diagnosed("".join(SGLANG.splitlines(keepends=True)[:2]))
+    assert found.arguments == {
+        "model_path": "maple/Maple-9-NVFP4",
+        "fp4_gemm_backend": "cedar",
+        "tp_size": "4",
+    }
+
+
+def test_printed_arguments_are_read_wherever_they_are_cut() -> None:
+    text = "a='x, (y', b=[1, {'c': 2}], d=<Load.AUTO: 'auto'>, e=None, f=<object at 0x1>, g=-1.5)"
+    whole = call_arguments(text)
+    assert whole == {
+        "a": "x, (y",
+        "b": [1, {"c": 2}],
+        "d": "auto",
+        "e": None,
+        "f": "<object at 0x1>",
+        "g": -1.5,
+    }
+    for end in range(len(text)):
+        assert call_arguments(text[:end]).items() <= whole.items()
+    assert dict_arguments("'a': 'b: c', 'd': {'e': 1}, 3: 4} rest 'z': 1}") == {"a": "b: c", "d": {"e": 1}}
+
+
+def test_the_first_failure_and_what_follows(log: Path) -> None:
+    found = diagnosed(SGLANG)
+    assert found.first is not None
+    assert (found.first.line, found.first.end, found.first.rank) == (6, 9, "TP3")
+    assert (found.first.error, found.first.message, found.later) == ("ValueError", "cedar needs 10.x", 1)
+
+
+def test_the_gate_is_found_in_the_source_of_these_versions(engine: Path) -> None:
+    found = diagnosed(SGLANG)
+    assert found.first is not None
+    gate = find_gate(SourceTree(engine), found.first.frames)
+    assert gate is not None
+    assert (gate.raised.file, gate.raised.line, gate.moved) == ("sglang/srt/gates.py", RAISED, False)
+    assert (gate.function, gate.innermost) == ("pick", True)
+    assert [one.text for one in gate.guards] == [
+        'if server_args.fp4_gemm_backend == "cedar" and major != 10:'
+    ]
+
+
+def test_a_line_that_stands_elsewhere_is_found_there_and_one_of_another_version_is_not(engine: Path) -> None:
+    tree = SourceTree(engine)
+    text = 'raise ValueError("cedar needs 10.x")'
+    there = find_gate(tree, [Frame("/a/sglang/srt/gates.py", 900, "pick", text)])
+    assert there is not None
+    assert (there.raised.line, there.moved) == (RAISED, True)
+    for frame in (
+        Frame("/a/sglang/srt/gates.py", RAISED, "pick", "raise ValueError()"),
+        Frame("/a/sglang/srt/gates.py", 900, "other", text),
+        Frame("/a/sglang/srt/../srt/gates.py", RAISED, "pick", text),
+        Frame("/etc/passwd", 1, "<module>", ""),
+        Frame("/a/sglang/srt/gates.py", 10**9, "pick", ""),
+        Frame("<frozen runpy>", 1, "_run_code", ""),
+    ):
+        assert find_gate(tree, [frame]) is None
+    outer = find_gate(
+        tree, [Frame("/a/sglang/srt/gates.py", RAISED, "pick", ""), Frame("/t/torch.py", 1, "x", "y")]
+    )
+    assert outer is not None
+    assert not outer.innermost
+
+
+def test_the_program_says_it_all(log: Path, engine: Path) -> None:
+    found = document(str(log), "-e", str(engine), code=4)
+    assert found["gate"]["raised"]["line"] == RAISED
+    assert found["environment"] == "site-packages"
+    assert found["cause"] is None
+    assert "the whole log from the launch on: what stands before this traceback may say why" in found["send"]
+    finished = agent("diagnose", str(log), "-e", str(engine))
+    for words in (
+        "sglang 9.9.0 on NVIDIA H200 (sm90)",
+        "failed first at line 6 (TP3)",
+        "ValueError: cedar needs 10.x",
+        "cause: not known here",
+        f"sglang 9.9.0 sglang/srt/gates.py:{RAISED}",
+        'if server_args.fp4_gemm_backend == "cedar"',
+    ):
+        assert words in finished.stdout
+
+
+def test_a_known_message_leads_to_the_cell_it_is_about(tmp_path: Path, engine: Path) -> None:
+    path = tmp_path / "b.log"
+    error = "BackendSupportedError: mm_fp4 does not support backend 'cedar' with capability 90"
+    path.write_text(SGLANG.replace("ValueError: cedar needs 10.x", error))
+    found = document(str(path), "-e", str(engine))
+    assert (found["cause"]["kind"], found["cause"]["certain"]) == ("architecture", True)
+    assert found["cause"]["cases"]
+    assert (found["component"], found["backend"]) == ("fp4_gemm", "cedar")
+    assert (found["row"]["backend"], found["row"]["arch"]) == ("cedar", "sm90")
+
+
+def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> None:
+    found = document(str(log), code=4)
+    assert found["make"] == "agent environment create -p sglang==9.9.0"
+    assert found["gate"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("ModuleNotFoundErrors: x", None),
+        ("ImportError: libfoo is odd", "dependency"),
+        ("pkg.mod.ValidationError: 1 validation error", "options"),
+        ("RuntimeError: something broke", None),
+        ("KeyError: 'x'", None),
+    ],
+)
+def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: str | None) -> None:
+    found = diagnosed(SGLANG.replace("ValueError: cedar needs 10.x", error))
+    assert (found.cause and found.cause.kind) == kind
+    assert found.cause is None or not found.cause.certain
+
+
+def test_only_what_follows_a_failure_is_no_cause() -> None:
+    found = diagnosed("".join(SGLANG.splitlines(keepends=True)[9:]))
+    assert (found.first, found.cause, found.follows) == (None, None, True)
+    assert found.send[0].startswith("the log from the launch on")
+
+
+def test_a_log_without_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("INFO: Application startup complete.\n")
+    assert document(str(path))["concluded"] is True
+    assert "nothing in the log says that something failed" in agent("diagnose", str(path)).stdout
+
+
+def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").write_bytes(b"")
+    (tmp_path / "packed.log").write_bytes(gzip.compress(SGLANG.encode()))
+    (tmp_path / "binary.log").write_bytes(bytes(range(256)) * 40)
+    for name, code, words in (
+        ("empty.log", 2, "is empty"),
+        ("packed.log", 2, "zcat"),
+        ("binary.log", 2, "is no text"),
+        (".", 2, "is a folder"),
+        ("nothing", 2, "No such file"),
+    ):
+        one_line(agent("diagnose", str(tmp_path / name)), code, words)
+    one_line(agent("diagnose", "x" * 5000), 2, "cannot read")
+
+
+def test_odd_logs_are_answered(tmp_path: Path) -> None:
+    holed = b"\0" * 200_000 + SGLANG.encode()  # cut off while its program went on
+    assert diagnose(BytesIO(holed)).first is not None
+    endless = b"x" * 5_000_000 + b" CUDA out of memory " + b"y" * 5_000_000
+    found = diagnose(BytesIO(endless))
+    assert found.cause is not None
+    assert found.cause.kind == "memory"
+    for end in range(0, len(SGLANG), 37):
+        diagnose(BytesIO(SGLANG.encode()[:end]))
+
+
+def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(SGLANG.replace("cedar needs 10.x", "cedar \x1b]0;owned\x07 \u202e [bold]x[/bold]"))
+    finished = agent("diagnose", str(path))
+    assert "\x1b" not in finished.stdout
+    assert "\u202e" not in finished.stdout
+
+
+def test_a_log_may_come_through_a_pipe(log: Path) -> None:
+    finished = shell(f"cat {log} | agent diagnose - --json")
+    assert json.loads(finished.stdout)["first"]["line"] == 6
+    finished = shell(f"agent diagnose <(cat {log}) --json")
+    assert json.loads(finished.stdout)["first"]["line"] == 6

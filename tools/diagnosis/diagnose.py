@@ -1,0 +1,205 @@
+"""A crash log diagnosed: what was launched, what failed first, why, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from memory.signatures import CLASSES, Match
+from memory.vocabulary import Contract, Outcome
+from tools.diagnosis.facts import Facts, facts, patterns
+from tools.diagnosis.kinds import kind_of
+from tools.engines.components import chooses_implementation, component_of
+from tools.logs import Frame, Reading, Traceback, read_log
+from tools.sessions.candidates import raised_in
+
+FRAMES = 40
+"""Frames of a traceback that are told, the innermost."""
+
+
+class Failure(Contract):
+    """The first traceback. ``line`` and ``end`` are its first and last line in the log, from 1."""
+
+    line: int
+    end: int
+    error: str
+    message: str
+    rank: str | None
+    frames: tuple[Frame, ...]
+    """Outermost first, at most :data:`FRAMES`, the inner ones."""
+
+
+class Cause(Contract):
+    """Why. ``certain``: a known message names it; else the exception's kind makes it likely."""
+
+    kind: str
+    means: str
+    outcome: Outcome
+    line: int
+    text: str
+    signature: str | None
+    certain: bool
+    advice: str
+    cases: tuple[str, ...] = ()
+    """Public cases, by address."""
+    sources: tuple[str, ...] = ()
+    """Releases whose source prints it."""
+
+
+class Diagnosis(Contract):
+    """What a log shows. What it does not say is None or empty; ``send`` says what would help then."""
+
+    format: int = 1
+    engine: str | None
+    packages: dict[str, str]
+    gpu: str | None
+    arch: str | None
+    arguments: dict[str, Any]
+    command: str | None
+    said: dict[str, int]
+    """Where the log says it: line by name."""
+    first: Failure | None
+    later: int
+    """Tracebacks that follow the first."""
+    follows: bool
+    """Whether there is nothing but what follows a failure whose beginning is not in the log."""
+    cause: Cause | None
+    component: str | None
+    backend: str | None
+    send: tuple[str, ...] = ()
+
+
+def diagnose(log: BinaryIO) -> Diagnosis:
+    """Read ``log``, a file that can be read twice."""
+    reading = read_log(log, patterns())
+    known = facts(log, reading.also, reading.matches)
+    cause = _cause(reading)
+    component, backend = _about(reading, known.arguments)
+    return Diagnosis(
+        engine=known.engine,
+        packages={name: said.value for name, said in sorted(known.packages.items())},
+        gpu=known.gpu.value if known.gpu else None,
+        arch=known.arch.value if known.arch else None,
+        arguments=_documented(known.arguments),
+        command=known.command,
+        said=_said(known),
+        first=_failure(reading.first) if reading.first is not None else None,
+        later=sum(one is not reading.first for one in reading.tracebacks),
+        follows=reading.follows,
+        cause=cause,
+        component=component,
+        backend=backend,
+        send=tuple(_send(reading, known, cause)),
+    )
+
+
+def _cause(reading: Reading) -> Cause | None:
+    match, first = reading.cause, reading.first
+    named = match is not None and (first is None or first.line <= match.line <= first.end)
+    kind = kind_of(first) if first is not None and not named else None
+    if match is not None and (named or kind is None or kind.kind == match.signature.kind):
+        return _by_signature(match, certain=named)
+    if kind is None or first is None:
+        return None
+    return Cause(
+        kind=kind.kind,
+        means=CLASSES[kind.kind],
+        outcome=kind.outcome,
+        line=first.end,
+        text=f"{first.error}: {first.message}".rstrip(": "),
+        signature=None,
+        certain=False,
+        advice=kind.advice,
+    )
+
+
+def _by_signature(match: Match, *, certain: bool) -> Cause:
+    signature = match.signature
+    cases = tuple(one for one in signature.sources if one.startswith("https://"))
+    return Cause(
+        kind=signature.kind,
+        means=CLASSES[signature.kind],
+        outcome=signature.outcome,
+        line=match.line,
+        text=match.text.strip(),
+        signature=signature.id,
+        certain=certain,
+        advice=signature.advice,
+        cases=cases,
+        sources=tuple(one for one in signature.sources if one not in cases),
+    )
+
+
+def _about(reading: Reading, arguments: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Component and backend that the cause is about, as the launch called them."""
+    match = reading.cause
+    if match is None:
+        return None, None
+    component = match.component or raised_in(match, reading.first)
+    if component is None:
+        return None, match.backend
+    return component, _chosen(component, arguments) or match.backend
+
+
+def _chosen(component: str, arguments: Mapping[str, Any]) -> str | None:
+    """The value of the option for a component. One whose name goes on (``fp4_gemm_runner``) counts last."""
+    asked = {
+        component_of(name): value
+        for name, value in arguments.items()
+        if isinstance(value, str) and chooses_implementation(name)
+    }
+    longer = (value for name, value in asked.items() if name.startswith(f"{component}_"))
+    return asked.get(component) or next(longer, None)
+
+
+def _failure(first: Traceback) -> Failure:
+    return Failure(
+        line=first.line,
+        end=first.end,
+        error=first.error,
+        message=first.message,
+        rank=first.rank,
+        frames=first.frames[-FRAMES:],
+    )
+
+
+def _said(known: Facts) -> dict[str, int]:
+    told = {f"package {name}": said.line for name, said in known.packages.items()}
+    for name, said in (("gpu", known.gpu), ("arch", known.arch), ("arguments", known.argued)):
+        if said is not None:
+            told[name] = said.line
+    return told
+
+
+def _documented(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as JSON knows them."""
+    return {name: _plain(value) for name, value in arguments.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    finite = not isinstance(value, float) or value - value == 0
+    return value if finite and isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _send(reading: Reading, known: Facts, cause: Cause | None) -> list[str]:
+    """What would say more. Empty where a known message names the cause and the launch is known."""
+    wanted = []
+    if reading.first is None and cause is None:
+        wanted.append("the log from the launch on, standard error included: the first traceback is not in it")
+    elif cause is None:
+        wanted.append("the whole log from the launch on: what stands before this traceback may say why")
+    if cause is not None and cause.certain:
+        return wanted
+    if known.engine is None or known.engine not in known.packages:
+        wanted.append("the versions: pip freeze, or the name of the image")
+    if known.arch is None:
+        wanted.append("the GPU: nvidia-smi")
+    if not known.arguments:
+        wanted.append("the command that launched it")
+    if cause is not None and cause.kind in ("fault", "communication"):
+        wanted.append("the same again with CUDA_LAUNCH_BLOCKING=1 and NCCL_DEBUG=INFO set")
+    return wanted

@@ -1,0 +1,67 @@
+"""The kind of an exception that no signature fits, by its name, message and place (``kinds.toml``)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import re2
+
+from memory.terms import Outcome
+from tools.logs import Traceback
+
+
+@dataclass(frozen=True)
+class ExceptionKind:
+    kind: str
+    """A class of the signatures."""
+    outcome: Outcome
+    advice: str
+    error: Any
+    message: Any
+    frame: Any
+    anywhere: bool
+    """Whether any frame may fit, not the innermost alone."""
+
+    def fits(self, failed: Traceback) -> bool:
+        if not self.error.fullmatch(failed.error.rpartition(".")[2]):
+            return False
+        if self.message is not None and not self.message.search(failed.message):
+            return False
+        frames = failed.frames if self.anywhere else failed.frames[-1:]
+        told = (f"{frame.file} in {frame.function}" for frame in frames)
+        return self.frame is None or any(self.frame.search(one) for one in told)
+
+
+def kind_of(failed: Traceback) -> ExceptionKind | None:
+    """The kind that an exception likely is of; None where nothing says."""
+    return next((kind for kind in _kinds() if failed.error and kind.fits(failed)), None)
+
+
+def next_step(kind: str) -> str:
+    """What to do next about a class of causes, in words."""
+    return str(_data()["next"][kind])
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads((files("tools.diagnosis") / "kinds.toml").read_text("utf-8"))
+
+
+@cache
+def _kinds() -> tuple[ExceptionKind, ...]:
+    return tuple(
+        ExceptionKind(
+            kind=entry["class"],
+            outcome=Outcome(entry["outcome"]),
+            advice=entry["advice"],
+            error=re2.compile(entry["error"]),
+            message=re2.compile(entry["message"]) if "message" in entry else None,
+            frame=re2.compile(entry["frame"]) if "frame" in entry else None,
+            anywhere=entry.get("any", False),
+        )
+        for entry in _data()["kind"]
+    )
