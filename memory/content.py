@@ -16,8 +16,10 @@ def content_hashes(connection: sqlite3.Connection) -> dict[str, str]:
     """Table → sha256 of its rows, all as of one moment. ``connection`` must be in autocommit."""
     connection.execute("BEGIN")
     try:
+        # Of an index of words the pages depend on the order of writing, and its words are those of the rows.
         names = connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+            " AND name NOT LIKE 'sqlite_%' ORDER BY name"
         ).fetchall()
         return {name: _hash(connection, name) for (name,) in names}
     finally:

@@ -139,6 +139,23 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     return memory
 
 
+def keep_before(connection: sqlite3.Connection, path: Path, version: int) -> Path:
+    """Keep a database as it is before its schema changes, as ``NAME.schema-N``; returns that path.
+
+    It is complete under that name or not there; one that is there already is left as it is.
+    """
+    kept = path.with_name(f"{path.name}.schema-{version}")
+    if not kept.exists():
+        part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
+        try:
+            with closing(sqlite3.connect(part)) as copy:
+                connection.backup(copy)
+            part.replace(kept)
+        finally:
+            part.unlink(missing_ok=True)
+    return kept
+
+
 def put_aside(path: Path) -> Path:
     """Move a database away with what belongs to it, to ``NAME.damaged-N``; returns that path."""
     number = 1

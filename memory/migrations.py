@@ -2,7 +2,8 @@
 
 A step that was released is never edited; a change is a new step. One after which the same transcripts make
 other rows ends with ``FORGET``: they are then made again when the database is next opened. The views named
-``v_…`` are promised: their columns are only added to.
+``v_…`` are promised: their columns are only added to. The file as it was before a step is kept beside it
+(:func:`memory.database.keep_before`).
 """
 
 from __future__ import annotations
@@ -159,7 +160,151 @@ _STANDING_IN_VIEW = (
     *FORGET,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _STANDING_IN_VIEW)
+_REASONS = (
+    "DROP VIEW v_findings",
+    "DROP VIEW v_evidence",
+    "DROP TABLE findings",
+    "DROP TABLE sightings",
+    "DROP TABLE evidence",
+    """CREATE TABLE findings (
+        id TEXT NOT NULL PRIMARY KEY,
+        subject TEXT NOT NULL,
+        says TEXT NOT NULL,
+        account TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        component TEXT NOT NULL,
+        backend TEXT NOT NULL,
+        arch TEXT NOT NULL,
+        engine TEXT NOT NULL,
+        packages TEXT NOT NULL,
+        scenario TEXT NOT NULL,
+        level TEXT NOT NULL,
+        verdict TEXT,
+        outcome TEXT,
+        because TEXT,
+        runs_instead TEXT,
+        model TEXT,
+        quantisation TEXT,
+        gpu TEXT,
+        gpu_count INTEGER,
+        driver TEXT,
+        url TEXT,
+        date TEXT,
+        sentence TEXT NOT NULL,
+        claim TEXT NOT NULL,
+        transcript TEXT NOT NULL,
+        event INTEGER NOT NULL,
+        recorded_at TEXT NOT NULL,
+        seen_at TEXT NOT NULL
+    )""",
+    "CREATE INDEX findings_subject ON findings (subject)",
+    "CREATE INDEX findings_seen ON findings (seen_at, transcript, event)",
+    "CREATE INDEX findings_component ON findings (component, seen_at, transcript, event)",
+    "CREATE INDEX findings_backend ON findings (backend, seen_at, transcript, event)",
+    "CREATE INDEX findings_arch ON findings (arch, seen_at, transcript, event)",
+    "CREATE INDEX findings_cell ON findings (component, backend, arch, seen_at, transcript, event)",
+    """CREATE TABLE positions (
+        subject TEXT NOT NULL,
+        level TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        says TEXT NOT NULL,
+        account TEXT NOT NULL,
+        sign INTEGER NOT NULL,
+        latest TEXT NOT NULL,
+        last_at TEXT NOT NULL,
+        last_transcript TEXT NOT NULL,
+        last_event INTEGER NOT NULL,
+        times INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        instead TEXT,
+        PRIMARY KEY (subject, level, origin, says, account)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE sightings (
+        finding TEXT NOT NULL,
+        transcript TEXT NOT NULL,
+        event INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        PRIMARY KEY (finding, transcript, event)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX sightings_transcript ON sightings (transcript)",
+    """CREATE TABLE evidence (
+        finding TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        package TEXT,
+        version TEXT,
+        file TEXT,
+        line INTEGER,
+        end_line INTEGER,
+        idiom TEXT,
+        transcript TEXT,
+        head TEXT,
+        event INTEGER,
+        sha256 TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (finding, number)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX evidence_file ON evidence (package, version, file)",
+    """CREATE TABLE measurements (
+        finding TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        metric TEXT NOT NULL,
+        value REAL NOT NULL,
+        unit TEXT NOT NULL,
+        event INTEGER NOT NULL,
+        json_pointer TEXT NOT NULL,
+        PRIMARY KEY (finding, number)
+    ) WITHOUT ROWID""",
+    # What was run or read to find out, one row a call; ``outcome`` is null where it has not returned.
+    """CREATE TABLE experiments (
+        transcript TEXT NOT NULL,
+        "call" TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        rung TEXT,
+        hypothesis TEXT,
+        environment TEXT,
+        level TEXT,
+        verdict TEXT,
+        outcome TEXT,
+        status TEXT,
+        seconds REAL,
+        gpu_seconds REAL,
+        fingerprint TEXT,
+        asked_event INTEGER NOT NULL,
+        asked_at TEXT NOT NULL,
+        event INTEGER,
+        PRIMARY KEY (transcript, "call")
+    ) WITHOUT ROWID""",
+    "CREATE INDEX experiments_hypothesis ON experiments (transcript, hypothesis)",
+    # Its row ids are those of findings. The words themselves are not kept twice.
+    "CREATE VIRTUAL TABLE words USING fts5(sentence, evidence, content='')",
+    """CREATE VIEW v_findings AS SELECT
+        f.id, f.component, f.backend, f.arch, f.engine, f.packages, f.scenario, f.level, f.verdict,
+        f.outcome, f.because, f.runs_instead, f.sentence,
+        CASE WHEN p.latest = f.id THEN p.status ELSE 'superseded' END AS status,
+        CASE WHEN p.latest = f.id THEN p.instead ELSE p.latest END AS replaced_by,
+        f.transcript, f.event, f.recorded_at, f.seen_at, f.claim,
+        (SELECT count(*) FROM sightings s WHERE s.finding = f.id) AS sightings,
+        f.origin, f.model, f.quantisation, f.gpu, f.gpu_count, f.driver, f.url, f.date
+    FROM findings f JOIN positions p ON p.subject = f.subject AND p.level = f.level
+        AND p.origin = f.origin AND p.says = f.says AND p.account = f.account""",
+    """CREATE VIEW v_evidence AS SELECT
+        finding, number, kind, package, version, file, line, end_line, idiom, transcript, head, event,
+        sha256, text
+    FROM evidence""",
+    """CREATE VIEW v_measurements AS SELECT finding, number, metric, value, unit, event, json_pointer
+    FROM measurements""",
+    """CREATE VIEW v_sightings AS SELECT finding, transcript, event, at, origin FROM sightings""",
+    """CREATE VIEW v_experiments AS SELECT
+        e.transcript, e."call", e.tool, e.rung, e.hypothesis, h.component, h.backend, h.arch, e.environment,
+        e.level, e.verdict, e.outcome, e.status, e.seconds, e.gpu_seconds, e.fingerprint, e.asked_event,
+        e.asked_at, e.event
+    FROM experiments e LEFT JOIN hypotheses h ON h.transcript = e.transcript AND h.id = e.hypothesis""",
+    *FORGET[:3],
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _STANDING_IN_VIEW, _REASONS)
 """Step ``n`` (from 1) takes a database from ``user_version`` n-1 to n."""
 
 NEWEST = len(MIGRATIONS)

@@ -17,7 +17,10 @@ def render(claim: Claim) -> str:
     parts = [f"{subject} ({', '.join(_versions(claim)) or claim.engine}): {_says(claim)}"]
     parts += [f"if {_condition(condition)}" for condition in claim.conditions]
     parts += [_measured(measurement) for measurement in claim.measurements]
-    parts += _place(claim)
+    if claim.report is not None:
+        parts += [f"by a {claim.report.by}, {claim.report.date}", *filter(None, [claim.report.url])]
+    else:
+        parts += _place(claim)
     return "; ".join(parts)
 
 
@@ -27,7 +30,18 @@ def _versions(claim: Claim) -> list[str]:
     versions = [f"{name} {claim.packages[name]}" for name in names]
     settings = [f"{key}={value}" for key, value in sorted(claim.scenario.items())]
     more = [f"{len(settings) - _SCENARIO_SHOWN} more settings"] if len(settings) > _SCENARIO_SHOWN else []
-    return versions + settings[:_SCENARIO_SHOWN] + more
+    return versions + _scoped(claim) + settings[:_SCENARIO_SHOWN] + more
+
+
+def _scoped(claim: Claim) -> list[str]:
+    scope = claim.scope
+    if scope is None:
+        return []
+    ranges = [f"{name} {versions}" for name, versions in sorted(scope.ranges.items())]
+    gpus = [f"{scope.gpu_count} × {scope.gpu or 'GPU'}"] if scope.gpu_count else [scope.gpu]
+    driver = f"driver {scope.driver}" if scope.driver else None
+    rest = [*scope.archs, scope.model, scope.quantisation, *gpus, driver]
+    return [*ranges, *(str(one) for one in rest if one)]
 
 
 def _says(claim: Claim) -> str:

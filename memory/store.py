@@ -1,51 +1,27 @@
 """The local database: what transcripts say, as rows.
 
 The log is written first; this is folded from it and can be made again. The store knows nothing of
-events: :mod:`transcripts.fold` maps them to the methods of :class:`Writing`. Rows do not depend on the
-order in which transcripts are folded.
+events: :mod:`transcripts.fold` maps them to the methods of :class:`memory.writing.Writing`. Rows do not
+depend on the order in which transcripts are folded.
 
-**Which finding is current.** The same claim (evidence included) is one row with several sightings.
-Claims about the same component, backend, architecture, engine, scenario, level and package tuple form a
-scope. In a scope the one seen last is ``current``; an older one that says the same (verdict, outcome,
-reason, what runs instead, conditions) is ``superseded``; one that says something else ``contradicted``.
-Other versions or another level are another scope: both stand. The view ``v_findings`` says it.
+The same claim (evidence included) is one row with several sightings; which of several claims stands is
+decided by :mod:`memory.trust` and said by the view ``v_findings``.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete, func, literal, select, text, tuple_, update
-from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import StaticPool
-from sqlmodel import SQLModel
 
-from memory.canonical import canonical, finding_id, sha256_of
 from memory.content import content_hashes
-from memory.database import (
-    Folded,
-    StoreError,
-    damage,
-    explained,
-    open_to_read,
-    prepare,
-)
+from memory.database import Folded, StoreError, damage, explained, keep_before, open_to_read, prepare
 from memory.home import Home
-from memory.migrations import check_version, migrate, version_of
-from memory.sentences import render
-from memory.tables import (
-    EvidenceRow,
-    FindingRow,
-    FoldedRow,
-    HypothesisRow,
-    InvestigationRow,
-    SightingRow,
-    table_of,
-)
-from memory.vocabulary import Claim, Finding, Level
+from memory.migrations import NEWEST, check_version, migrate, version_of
+from memory.writing import Writing
 
 __all__ = ["Store", "StoreError", "Writing"]
 
@@ -66,7 +42,10 @@ class Store:
                 if self.path.exists():
                     # Before anything is changed, and be it the mode of its journal.
                     with closing(open_to_read(self.path)) as reading:
-                        check_version(version_of(reading), self.path)
+                        version = version_of(reading)
+                        check_version(version, self.path)
+                        if 0 < version < NEWEST:
+                            keep_before(reading, self.path, version)
             # Without a name SQLite keeps what does not fit into memory in a file that nobody else sees.
             self._raw = sqlite3.connect("" if aside else self.path, isolation_level=None)
             try:
@@ -134,157 +113,6 @@ class Store:
 
         with explained(self.path):
             other._raw.backup(self._raw, progress=said, sleep=0)
-
-
-class Writing:
-    """What can be written within one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def folded_to(self, transcript: str, at: str, folded: Folded) -> None:
-        """Note that a transcript is folded to an event, which was written at ``at``."""
-        self.connection.execute(_FOLDED, {"transcript": transcript, **folded._asdict()})
-        self.update_investigation(transcript, updated_at=at, events=folded.last_seq + 1)
-
-    def folded(self, transcript: str) -> Folded | None:
-        rows = table_of(FoldedRow).c
-        chosen = select(rows.last_seq, rows.last_hash, rows.offset).where(rows.transcript == transcript)
-        row = self.connection.execute(chosen).one_or_none()
-        return None if row is None else Folded(*row)
-
-    def open_investigation(self, transcript: str, at: str, **fields: Any) -> None:
-        """``fields``: id, question, program, driver, parent."""
-        row = {"transcript": transcript, "opened_at": at, "updated_at": at, "events": 1, **fields}
-        self.connection.execute(_INVESTIGATION, row)
-
-    def update_investigation(self, transcript: str, **fields: Any) -> None:
-        """Set columns of an investigation; packages as a mapping."""
-        table = table_of(InvestigationRow)
-        values = {
-            name: canonical(value) if isinstance(value, Mapping) else value for name, value in fields.items()
-        }
-        changed = update(table).where(table.c.transcript == transcript).values(values)
-        if not self.connection.execute(changed).rowcount:
-            raise StoreError(f"transcript {transcript} has no opened investigation")
-
-    def put_hypothesis(self, transcript: str, event: int, body: Mapping[str, Any]) -> None:
-        """The newest state of a hypothesis: id, component, backend, arch, state, because, row."""
-        row = body.get("row")
-        plain = {key: body[key] for key in ("id", "component", "backend", "arch", "state", "because")}
-        self.connection.execute(
-            _HYPOTHESIS,
-            {
-                "transcript": transcript,
-                "opened_event": event,
-                "event": event,
-                "row": None if row is None else canonical(row),
-                **plain,
-            },
-        )
-
-    def add_finding(self, finding: Finding, transcript: str, event: int, at: str) -> None:
-        """Keep a finding that event ``event`` of ``transcript`` recorded at ``at``.
-
-        Raises :class:`StoreError` for one without evidence, or whose id is not that of its claim.
-        """
-        claim = finding.claim
-        document = claim.model_dump(mode="json")
-        if finding.id != finding_id(document):
-            raise StoreError(f"finding {finding.id} is not the id of its claim ({finding_id(document)})")
-        _require_evidence(finding.id, claim)
-        sighting = {"finding": finding.id, "transcript": transcript, "event": event, "at": at}
-        self.connection.execute(_SIGHTING, sighting)
-        table, evidence = table_of(FindingRow), table_of(EvidenceRow)
-        rows, known = table.c, table.c.id == finding.id
-        # The words of evidence are no part of a claim's id: those that stand are the first that were
-        # recorded, in whatever order the transcripts are folded.
-        place = tuple_(literal(at), literal(transcript), literal(event))
-        earlier = place < tuple_(rows.recorded_at, rows.transcript, rows.event)
-        first = self.connection.execute(select(earlier).where(known)).scalar_one_or_none()
-        if first is None or first:
-            recorded = {"transcript": transcript, "event": event, "recorded_at": at, "seen_at": at}
-            self.connection.execute(_FINDING, {**_finding_row(finding, document), **recorded})
-            self.connection.execute(delete(evidence).where(evidence.c.finding == finding.id))
-            self.connection.execute(insert(evidence), _evidence_rows(finding.id, claim))
-        else:
-            self.connection.execute(update(table).where(known).values(seen_at=func.max(rows.seen_at, at)))
-
-
-def scope_of(claim: Mapping[str, Any]) -> str:
-    """Hash of what a claim (its JSON form) is about."""
-    about = ("component", "backend", "arch", "engine", "packages", "scenario", "level")
-    return sha256_of({key: claim[key] for key in about})[:16]
-
-
-def says_of(claim: Mapping[str, Any]) -> str:
-    """Hash of what a claim (its JSON form) says of its scope."""
-    said = ("verdict", "outcome", "because", "runs_instead", "conditions")
-    return sha256_of({key: claim[key] for key in said})[:16]
-
-
-def _require_evidence(name: str, claim: Claim) -> None:
-    if not claim.source_evidence and not claim.event_evidence:
-        raise StoreError(f"finding {name} has no evidence; nothing is kept without")
-    if claim.level is Level.STATIC and not claim.source_evidence:
-        raise StoreError(f"finding {name} is of level static and cites no source")
-    if claim.level not in {Level.REPORT, Level.STATIC} and not claim.event_evidence:
-        raise StoreError(f"finding {name} is of level {claim.level.value} and cites no event")
-
-
-def _finding_row(finding: Finding, document: dict[str, Any]) -> dict[str, Any]:
-    """All columns but where and when it was recorded."""
-    plain = (
-        "component",
-        "backend",
-        "arch",
-        "engine",
-        "level",
-        "verdict",
-        "outcome",
-        "because",
-        "runs_instead",
-    )
-    return {
-        "id": finding.id,
-        "scope": scope_of(document),
-        "says": says_of(document),
-        "packages": canonical(document["packages"]),
-        "scenario": canonical(document["scenario"]),
-        "sentence": render(finding.claim),
-        "claim": canonical(document),
-        **{key: document[key] for key in plain},
-    }
-
-
-def _evidence_rows(finding: str, claim: Claim) -> list[dict[str, Any]]:
-    empty = dict.fromkeys(table_of(EvidenceRow).c.keys())
-    source = [{"kind": "source", **item.model_dump()} for item in claim.source_evidence]
-    events = []
-    for item in claim.event_evidence:
-        fields = item.model_dump()
-        events.append({"kind": "event", "text": fields.pop("excerpt"), **fields})
-    return [
-        {**empty, "finding": finding, "number": number, **fields}
-        for number, fields in enumerate([*source, *events])
-    ]
-
-
-def _put(rows: type[SQLModel], *kept: str, **instead: Any) -> Insert:
-    """Insert a row, or set the columns of the one with its key, but those ``kept``; some by ``instead``."""
-    table = table_of(rows)
-    inserted = insert(table)
-    keys = [column.name for column in table.primary_key]
-    rest = [column.name for column in table.c if column.name not in (*keys, *kept)]
-    given = {name: inserted.excluded[name] for name in rest}
-    return inserted.on_conflict_do_update(index_elements=keys, set_={**given, **instead})
-
-
-_FOLDED = _put(FoldedRow)
-_INVESTIGATION = _put(InvestigationRow)
-_SIGHTING = _put(SightingRow)
-_FINDING = _put(FindingRow, seen_at=text("max(excluded.seen_at, findings.seen_at)"))
-_HYPOTHESIS = _put(HypothesisRow, "opened_event", row=text('coalesce(excluded."row", hypotheses."row")'))
 
 
 def _engine(raw: sqlite3.Connection) -> Engine:

@@ -71,14 +71,17 @@ class HypothesisRow(SQLModel, table=True):
 
 
 class FindingRow(SQLModel, table=True):
-    """A claim. ``scope`` hashes what it is about, ``says`` what it says of that; ``transcript`` and
-    ``event`` are its first sighting, ``seen_at`` the time of its last. Its status is in ``v_findings``."""
+    """A claim. ``subject`` hashes what it is about, ``says`` what it says of that, ``account`` who says so;
+    ``transcript`` and ``event`` are its first sighting, ``seen_at`` the time of its last; ``origin``: whether
+    any of them is ``own``. Its status is in ``v_findings``."""
 
     __tablename__: ClassVar[str] = "findings"
 
     id: str = Field(primary_key=True)
-    scope: str
+    subject: str
     says: str
+    account: str
+    origin: str
     component: str
     backend: str
     arch: str
@@ -90,12 +93,39 @@ class FindingRow(SQLModel, table=True):
     outcome: str | None = None
     because: str | None = None
     runs_instead: str | None = None
+    model: str | None = None
+    quantisation: str | None = None
+    gpu: str | None = None
+    gpu_count: int | None = None
+    driver: str | None = None
+    url: str | None = None
+    date: str | None = None
     sentence: str
     claim: str
     transcript: str
     event: int
     recorded_at: str
     seen_at: str
+
+
+class PositionRow(SQLModel, table=True):
+    """What is said of a subject, and how it stands (:mod:`memory.trust`)."""
+
+    __tablename__: ClassVar[str] = "positions"
+
+    subject: str = Field(primary_key=True)
+    level: str = Field(primary_key=True)
+    origin: str = Field(primary_key=True)
+    says: str = Field(primary_key=True)
+    account: str = Field(primary_key=True)
+    sign: int
+    latest: str
+    last_at: str
+    last_transcript: str
+    last_event: int
+    times: int
+    status: str
+    instead: str | None = None
 
 
 class SightingRow(SQLModel, table=True):
@@ -107,6 +137,7 @@ class SightingRow(SQLModel, table=True):
     transcript: str = Field(primary_key=True)
     event: int = Field(primary_key=True)
     at: str
+    origin: str
 
 
 class EvidenceRow(SQLModel, table=True):
@@ -128,3 +159,41 @@ class EvidenceRow(SQLModel, table=True):
     event: int | None = None
     sha256: str
     text: str
+
+
+class MeasurementRow(SQLModel, table=True):
+    """A number of a finding, and where in which event's result it stands."""
+
+    __tablename__: ClassVar[str] = "measurements"
+
+    finding: str = Field(primary_key=True)
+    number: int = Field(primary_key=True)
+    metric: str
+    value: float
+    unit: str
+    event: int
+    json_pointer: str
+
+
+class ExperimentRow(SQLModel, table=True):
+    """A call that tests a hypothesis, or that runs something. ``seconds``: from asking to the answer, or what
+    the result says itself; ``status`` and what follows from it are null where it has not returned."""
+
+    __tablename__: ClassVar[str] = "experiments"
+
+    transcript: str = Field(primary_key=True)
+    call: str = Field(primary_key=True)
+    tool: str
+    rung: str | None = None
+    hypothesis: str | None = None
+    environment: str | None = None
+    level: str | None = None
+    verdict: str | None = None
+    outcome: str | None = None
+    status: str | None = None
+    seconds: float | None = None
+    gpu_seconds: float | None = None
+    fingerprint: str | None = None
+    asked_event: int
+    asked_at: str
+    event: int | None = None

@@ -150,8 +150,9 @@ _FINDING_FILTERS = ("component", "backend", "arch", "engine", "level", "verdict"
 
 def _sound(row: Row, columns: list[tuple[str, str, int]]) -> bool:
     """Whether values are of the types of their columns: in a damaged file anything may stand."""
+    types = {"INTEGER": int, "REAL": float}
     return all(
-        isinstance(row[name], int if kind == "INTEGER" else str) or (row[name] is None and not required)
+        isinstance(row[name], types.get(kind, str)) or (row[name] is None and not required)
         for name, kind, required in columns
         if name in row
     )

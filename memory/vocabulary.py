@@ -26,6 +26,10 @@ FORMAT = 1
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Contract(BaseModel):
     """A frozen model whose unknown fields are refused: a stored document is read as written or not at all."""
 
@@ -167,8 +171,58 @@ class Measurement(Contract):
     json_pointer: str
 
 
+class Scope(Contract):
+    """What more a claim is about than its component, backend, architecture, versions and scenario.
+
+    ``archs``: architectures beside that of the claim, of which it was said too. ``ranges``: versions by
+    distribution name, as PEP 440 writes sets of them (``<0.6.6``), for what was reported of more than one;
+    who read or ran something names the exact versions in ``packages``. ``gpu`` and ``driver`` are those of
+    the machine on which something ran.
+    """
+
+    archs: tuple[str, ...] = ()
+    ranges: dict[str, str] = Field(default_factory=dict)
+    model: str | None = None
+    quantisation: str | None = None
+    gpu: str | None = None
+    gpu_count: int | None = Field(default=None, ge=1)
+    driver: str | None = None
+
+
+class Report(Contract):
+    """Someone else's account: where it stands and of which day. ``note`` is free text and proves nothing."""
+
+    url: str | None
+    date: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    by: Literal["reporter", "maintainer", "release", "person"]
+    """Who vouches for it: who reported it, a maintainer, a release that fixed it, or the person here."""
+    note: str = ""
+
+
+class CapsuleEvent(Contract):
+    """An event of a transcript as it stands there, to be looked at where the transcript is not."""
+
+    transcript: str
+    line: str
+
+
+class Capsule(Contract):
+    """What a finding cites, to travel with it.
+
+    ``events``: the cited events and the calls that they answer. ``spans``: cited lines by their sha256,
+    joined with a newline. ``wholes``: by sha256, the whole of results that their event holds cut.
+    """
+
+    events: tuple[CapsuleEvent, ...] = ()
+    spans: dict[str, str] = Field(default_factory=dict)
+    wholes: dict[str, str] = Field(default_factory=dict)
+
+
 class Claim(Contract):
-    """What a finding says, before the store has checked it. The sentence is rendered from these fields."""
+    """What a finding says, before the store has checked it. The sentence is rendered from these fields.
+
+    ``scope`` and ``report`` are left out where there are none: a claim from before they were is the same one.
+    """
 
     component: str
     backend: str
@@ -186,6 +240,8 @@ class Claim(Contract):
     source_evidence: tuple[Evidence, ...] = ()
     event_evidence: tuple[EventEvidence, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    scope: Scope | None = Field(default=None, exclude_if=_is_none)
+    report: Report | None = Field(default=None, exclude_if=_is_none)
 
 
 class Finding(Contract):

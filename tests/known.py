@@ -55,5 +55,7 @@ def write(home: Home, name: str, findings: list[Finding], day: int = 1, *, concl
 def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table, sorted: the content of the database."""
     with closing(sqlite3.connect(home.findings_db)) as connection:
-        names = [n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+        # What an index of words is kept in depends on the order of writing; its words are those of the rows.
+        tables = "SELECT name FROM pragma_table_list WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        names = [name for (name,) in connection.execute(tables)]
         return {n: sorted(connection.execute(f"SELECT * FROM {n}"), key=repr) for n in names}  # noqa: S608

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from memory.artifacts import Artifacts
 from memory.clock import FixedClock, hypothesis_id
 from memory.home import Home
+from memory.sentences import render
 from memory.store import Store
 from memory.vocabulary import (
     Claim,
@@ -27,6 +28,8 @@ from memory.vocabulary import (
     Level,
     Measurement,
     Outcome,
+    Report,
+    Scope,
     Verdict,
 )
 from tools.base import ToolError
@@ -43,6 +46,7 @@ RESULT = {
     "level": "probe", "outcome": "ok", "throughput": {"tokens/s": [812.5, 3], "": 7, "a~b": 2**53 + 1},
     "log": 'said "no kernel"\nand left', "hot": True, "great": 10**400, "digits": 812.5000001,
 }  # fmt: skip
+REPORT = Report(url="https://example.org/1", date="2026-01-01", by="reporter", note="so they\nsay")
 
 
 @dataclass
@@ -548,3 +552,47 @@ def test_a_transcript_is_read_once_however_often_it_is_cited(
     started = time.process_time()
     record(context, probe(claim, head, event_evidence=(cite(head), *cited)), site)
     assert time.process_time() - started < 2
+
+
+# Scope and accounts
+
+
+def test_a_scope_is_what_the_result_says_of_its_machine(
+    context: Context, claim: Claim, home: Home, site: Path
+) -> None:
+    machine = {"gpu": "G", "driver": "580.1", "gpu_count": 8}
+    ran(home, returned={"output": {**RESULT, **machine}})
+    head = json.loads((home.transcripts / "t1.jsonl").read_bytes().splitlines()[-1])["hash"]
+    found = record(context, probe(claim, head, scope=Scope(model="m", **machine)), site)
+    assert "engine 3.0, kernel-lib 1.2, m, 8 × G, driver 580.1" in render(found.claim)
+    for name, value, says in (
+        ("gpu", "H", '\'"G"\', not "H"'),
+        ("driver", "581", "580.1"),
+        ("gpu_count", 9, "8"),
+    ):
+        other = Scope(**{**machine, name: value})
+        assert says in refusal(context, probe(claim, head, scope=other), site)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"scope": Scope(archs=("SM_120",))}, "written sm120"),
+        ({"scope": Scope(ranges={"kernel-lib": "older"})}, "no set of versions"),
+        ({"report": REPORT.model_copy(update={"url": "file:///etc/passwd"})}, "expected http"),
+        ({"report": REPORT.model_copy(update={"note": "x" * 5000})}, "more than 4000"),
+        ({"report": REPORT.model_copy(update={"url": "https://example.org/2"})}, "no cited result says"),
+        ({"level": Level.PROBE}, "is no report"),
+        ({"level": Level.PROBE, "report": None, "scope": Scope(ranges={"x": "<1"})}, "is for reports"),
+    ],
+)
+def test_an_account_says_where_it_stands(
+    context: Context, claim: Claim, home: Home, change: dict[str, Any], says: str
+) -> None:
+    head = ran(home, returned={"output": {**RESULT, "url": REPORT.url}})
+    account = probe(
+        claim, head, level=Level.REPORT, measurements=(), report=REPORT,
+        scope=Scope(ranges={"kernel-lib": "<1.3"}),
+    )  # fmt: skip
+    assert record(context, account, "").claim.report == REPORT
+    assert says in refusal(context, account.model_copy(update=change), "")

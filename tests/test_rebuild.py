@@ -111,7 +111,17 @@ def test_rebuild_shows_each_table(known: Home) -> None:
     assert total == ["3", "transcripts,", "20", "events"]
     assert [(name, said) for name, _, _, said in tables] == [
         (name, "same")
-        for name in ("evidence", "findings", "folded", "hypotheses", "investigations", "sightings")
+        for name in (
+            "evidence",
+            "experiments",
+            "findings",
+            "folded",
+            "hypotheses",
+            "investigations",
+            "measurements",
+            "positions",
+            "sightings",
+        )
     ]
     assert all(before == after for _, before, after, _ in tables)
 
@@ -183,7 +193,7 @@ def test_what_a_transcript_no_longer_says_is_not_known(known: Home, how: str) ->
             shutil.rmtree(known.transcripts)
             if how == "empty folder":
                 known.transcripts.mkdir()
-    left = {row["backend"] for row in document(findings(known, "list", "--json"))["findings"]}
+    left = {row["backend"] for row in document(findings(known, "list", "--all", "--json"))["findings"]}
     assert left == (set() if "folder" in how else {"alpha_kernels", "c"})
     assert document(findings(known, "rebuild", "--json"))["same"]
 

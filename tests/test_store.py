@@ -135,21 +135,11 @@ def statuses(home: Home, *given: Finding) -> list[str]:
     return [by_id[item.id] for item in given]
 
 
-def test_another_verdict_contradicts_the_older(home: Home) -> None:
-    other = finding(verdict=Verdict.NO_STATIC_OBSTACLE, because=None)
-    assert statuses(home, finding(), other) == ["contradicted", "current"]
-    (old,) = Views(home).findings(statuses=["contradicted"])
-    assert old["replaced_by"] == other.id
-
-
 def test_better_evidence_for_the_same_supersedes_the_older(home: Home) -> None:
     other = finding(source_evidence=(EVIDENCE, EVIDENCE.model_copy(update={"line": 7, "end_line": 7})))
     assert statuses(home, finding(), other) == ["superseded", "current"]
-
-
-def test_what_is_seen_again_is_current_again(home: Home) -> None:
-    other = finding(verdict=Verdict.UNKNOWN, because=None)
-    assert statuses(home, finding(), other, finding()) == ["current", "contradicted", "current"]
+    (old,) = Views(home).findings(statuses=["superseded"])
+    assert old["replaced_by"] == other.id
 
 
 @pytest.mark.parametrize(
@@ -182,7 +172,9 @@ def test_one_more_finding_changes_no_row_of_the_others(home: Home) -> None:
         assert store._raw.total_changes - changes < 10 * len(many)
     found = {row["id"]: row for row in Views(home).findings(statuses=())}
     assert [found[one.id]["status"] for one in many[-3:]] == ["superseded", "contradicted", "current"]
-    assert {row["replaced_by"] for row in found.values()} == {None, many[-1].id}
+    # An older one leads to the newest that says the same, and that one to the one that stands.
+    assert {row["replaced_by"] for row in found.values()} == {None, many[-1].id, many[-2].id}
+    assert found[many[-2].id]["replaced_by"] == many[-1].id
 
 
 def test_a_transaction_ends_when_its_time_is_up(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +315,7 @@ def test_the_schema_is_what_the_classes_say(home: Home) -> None:
             assert set(there) == {column.name for column in table.columns}, table.name
             for column in table.columns:
                 assert there[column.name]["nullable"] == column.nullable, (table.name, column.name)
-                kind = "INTEGER" if column.type.python_type is int else "TEXT"
+                kind = {int: "INTEGER", float: "REAL"}.get(column.type.python_type, "TEXT")
                 assert str(there[column.name]["type"]) == kind, (table.name, column.name)
             keys = inspector.get_pk_constraint(table.name)["constrained_columns"]
             assert set(keys) == {column.name for column in table.primary_key}
@@ -363,6 +355,28 @@ def test_a_folder_in_the_way_is_refused_in_one_line(home: Home) -> None:
     home.findings_db.mkdir()
     with pytest.raises(StoreError, match=r"is damaged \(it is a folder\).*findings rebuild"):
         Store(home)
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST))
+def test_a_database_of_every_earlier_schema_is_migrated_and_kept(home: Home, version: int) -> None:
+    golden = Path(__file__).parent / "golden" / "databases" / f"schema-{version}.db"
+    shutil.copyfile(golden, home.findings_db)
+    # The transcripts that it was folded from.
+    write(home, "t1", [finding()], 1)
+    write(home, "t2", [finding(verdict=Verdict.UNKNOWN, because=None), finding(backend="beta")], 2)
+    with Store(home) as store:
+        store.check()
+        assert catch_up(store, home.transcripts) == []
+    migrated = rows(home)
+    kept = home.root / f"findings.db.schema-{version}"
+    with closing(sqlite3.connect(kept)) as before, closing(sqlite3.connect(golden)) as old:
+        assert list(before.iterdump()) == list(old.iterdump())
+    for path in (home.findings_db, kept):
+        path.unlink()
+    with Store(home) as store:
+        assert catch_up(store, home.transcripts) == []
+    assert rows(home) == migrated
+    assert [path.name for path in home.root.glob("findings.db*")] == ["findings.db"]
 
 
 def test_opening_again_migrates_nothing(home: Home) -> None:

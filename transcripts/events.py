@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory.vocabulary import Answer, Contract, Effect, Finding, HypothesisState, Row, Sha256, Target
+from memory.vocabulary import Answer, Capsule, Contract, Effect, Finding, HypothesisState, Row, Sha256, Target
 
 FORMAT = 1
 FORMATS = {
@@ -24,6 +24,8 @@ FORMATS = {
 }
 """Every version of the format in one line. Old ones stay readable; a newer one is refused."""
 GENESIS = "0" * 64
+IMPORT = "import"
+"""The driver of a transcript whose findings were made on another machine, and checked when they came."""
 
 
 class Opened(Contract):
@@ -95,10 +97,11 @@ class Returned(Contract):
 
 
 class Found(Contract):
-    """A finding that the store accepted."""
+    """A finding that the store accepted. ``capsule``: what it cites, where that is of another machine."""
 
     kind: Literal["found"] = "found"
     finding: Finding
+    capsule: Capsule | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Resumed(Contract):

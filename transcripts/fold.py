@@ -18,17 +18,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from memory.database import Folded
 from memory.store import Store, StoreError, Writing
-from memory.vocabulary import Finding
+from memory.trust import IMPORTED, OWN
+from memory.vocabulary import Effect, Finding
 from transcripts.chain import LogError
-from transcripts.events import Body
+from transcripts.events import IMPORT, Body
 from transcripts.reader import Record, records
 from transcripts.standing import is_folded
 
 __all__ = ["FoldError", "LogError", "Told", "fold"]
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
-_WITH_ROWS = {"opened", "resumed", "understood", "hypothesis", "concluded"}
+_WITH_ROWS = {"opened", "resumed", "understood", "hypothesis", "called", "returned", "concluded"}
 """Kinds that make rows by their fields. A finding is checked by itself: one that is none is refused alone."""
+_RUNS = {Effect.EXECUTES_FOREIGN_CODE.value, Effect.USES_GPU.value}
+"""Effects of calls that are experiments, whether they test a hypothesis or not."""
 _BATCH = 500
 """Events that are read before they are folded."""
 _SECONDS = 0.01
@@ -133,7 +136,7 @@ def _steps(path: Path, source: Iterable[Record]) -> Iterator[_Step]:
             record.at.encode()
             if kind == "found":
                 body = _finding(record)
-            elif kind in _WITH_ROWS:
+            elif kind in _WITH_ROWS and _may_have_rows(record.data):
                 _BODY.validate_python(record.data)
                 body = record.data
         except ValidationError as error:
@@ -145,6 +148,13 @@ def _steps(path: Path, source: Iterable[Record]) -> Iterator[_Step]:
         except UnicodeEncodeError as error:
             raise LogError(f"{path}: event {record.seq}: cannot be kept ({error})") from None
         yield _Step(Folded(record.seq, record.hash, record.end), record.at, body)
+
+
+def _may_have_rows(data: dict[str, Any]) -> bool:
+    """Whether an event makes rows at all: of calls only those do that are experiments."""
+    if data["kind"] == "called":
+        return data.get("rung") is not None or data.get("effect") in _RUNS
+    return True
 
 
 def _finding(record: Record) -> Finding | str:
@@ -198,12 +208,13 @@ def _rows_of(writing: Writing, name: str, step: _Step) -> list[str]:
     """The rows of one event. Returns why a finding was refused, if one was."""
     seq, data = step.folded.last_seq, step.body
     if data is None:
-        return []  # calls, results, messages and notes have no rows of their own
+        return []  # messages and notes have no rows of their own, nor have calls that are no experiments
     if isinstance(data, str):
         return [data]
     if isinstance(data, Finding):
         try:
-            writing.add_finding(data, name, seq, step.at)
+            origin = IMPORTED if writing.driver(name) == IMPORT else OWN
+            writing.add_finding(data, name, seq, step.at, origin)
         except StoreError as error:
             if error.damaged:
                 raise
@@ -224,6 +235,10 @@ def _rows_of(writing: Writing, name: str, step: _Step) -> list[str]:
             writing.update_investigation(name, **fields, **place)
         case "hypothesis":
             writing.put_hypothesis(name, seq, data)
+        case "called":
+            writing.begin_experiment(name, seq, step.at, data)
+        case "returned":
+            writing.end_experiment(name, seq, step.at, data)
         case "concluded":
             fields = {key: data[key] for key in ("exit_reason", "exit_code", "summary")}
             writing.update_investigation(name, concluded_at=step.at, **fields)

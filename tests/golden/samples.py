@@ -10,6 +10,8 @@ from pydantic import TypeAdapter
 from memory.vocabulary import (
     Answer,
     Because,
+    Capsule,
+    CapsuleEvent,
     Claim,
     Condition,
     Contract,
@@ -27,7 +29,9 @@ from memory.vocabulary import (
     Observed,
     Outcome,
     Recommendation,
+    Report,
     Row,
+    Scope,
     Target,
     Verdict,
 )
@@ -86,12 +90,19 @@ EVENT_EVIDENCE = EventEvidence(
 MEASUREMENT = Measurement(
     metric="throughput", value=812.5, unit="tok/s", event=4, json_pointer="/output/throughput"
 )
+SCOPE = Scope(
+    archs=("sm121",), ranges={"kernel-lib": "<1.3"}, model="x", quantisation="nvfp4",
+    gpu="RTX PRO 6000 Blackwell", gpu_count=8, driver="580.1",
+)  # fmt: skip
+REPORT = Report(url="https://example.org/1", date="2026-01-01", by="maintainer", note="„ü“ at 64 requests")
+CAPSULE_EVENT = CapsuleEvent(transcript="20260101-abcdef", line="{}")
+CAPSULE = Capsule(events=(CAPSULE_EVENT,), spans={"0a" * 32: "x"}, wholes={"0e" * 32: "{}"})
 CLAIM = Claim(
     component="fp4_gemm", backend="alpha", arch="sm120", engine="engine",
     packages={"engine": "1.0", "kernel-lib": "1.2.3"}, scenario={"quantisation": "nvfp4"}, level=Level.PROBE,
     verdict=Verdict.BLOCKED, outcome=Outcome.CRASHED, because=Because.DEPENDENCY, runs_instead="beta",
     conditions=(CONDITION,), source_evidence=(EVIDENCE,), event_evidence=(EVENT_EVIDENCE,),
-    measurements=(MEASUREMENT,),
+    measurements=(MEASUREMENT,), scope=SCOPE, report=REPORT,
 )  # fmt: skip
 FINDING = Finding(
     id="0123456789abcdef", claim=CLAIM, status=FindingStatus.CURRENT, transcript="20260101-abcdef", event=5
@@ -99,7 +110,7 @@ FINDING = Finding(
 
 CONTRACTS: tuple[Contract, ...] = (
     EVIDENCE, CONDITION, GATE, OBSERVED, ROW, RECOMMENDATION, TARGET, SUMMARY, NOT_RUN, ANSWER,
-    EVENT_EVIDENCE, MEASUREMENT, CLAIM, FINDING,
+    EVENT_EVIDENCE, MEASUREMENT, SCOPE, REPORT, CAPSULE_EVENT, CAPSULE, CLAIM, FINDING,
 )  # fmt: skip
 
 BODIES: tuple[Body, ...] = (
@@ -121,7 +132,7 @@ BODIES: tuple[Body, ...] = (
         call="c1", status="ok", output={"text": "„ü“\n", "throughput": 812.5}, error=None, artifact="0e" * 32,
         artifact_bytes=123456,
     ),
-    Found(finding=FINDING),
+    Found(finding=FINDING, capsule=CAPSULE),
     Said(id="0f" * 32, parent="1a" * 32, message={"role": "user", "content": "„ü“"}, artifact=None),
     Said(id="1b" * 32, parent=None, message=None, artifact="1c" * 32),
     Asked(request="r1", model="m", head="0f" * 32, settings={"temperature": 0}, tools="1d" * 32),

@@ -6,7 +6,10 @@ events in their transcript (:mod:`tools.findings.events`). A refusal says what d
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.canonical import canonical
@@ -20,6 +23,7 @@ from tools.findings.events import check_events
 from tools.source.tree import SourceError, SourceTree
 from transcripts.redaction.secrets import redacted, shows
 
+_URL = re.compile(r"https?://[^\s<>\"'`\\]+")
 CLAIM_LIMIT = 256_000
 """Bytes of a claim as JSON: hundreds of pieces of evidence."""
 WORDS_LIMIT = 300
@@ -28,7 +32,10 @@ WORDS_LIMIT = 300
 DEPTH_LIMIT = 12
 """Levels of a claim: its own are four, and a condition may compare with a list."""
 
-_QUOTED = frozenset({"text", "excerpt"})
+NOTE_LIMIT = 4000
+"""Characters of a report's note."""
+
+_QUOTED = frozenset({"text", "excerpt", "note"})
 _READ_ONLY = frozenset({Level.REPORT, Level.STATIC})
 
 
@@ -73,6 +80,7 @@ def _check_shape(claim: Claim) -> None:
         if not document[name] or any(character.isspace() for character in document[name]):
             raise ToolError(f"claim.{name} is {document[name]!r}; expected a name, without spaces")
     _check_arch(claim.arch)
+    _check_scope(claim)
     if not claim.source_evidence and not claim.event_evidence:
         raise ToolError("a claim without evidence is refused: cite source lines or an event of a transcript")
     if claim.verdict is None and claim.outcome is None:
@@ -111,6 +119,30 @@ def _check_words(value: Any, where: str, depth: int = 0) -> None:
     elif isinstance(value, list):
         for number, item in enumerate(value):
             _check_words(item, f"{where}[{number}]", depth + 1)
+
+
+def _check_scope(claim: Claim) -> None:
+    """Ranges of versions are for accounts: who read or ran something did it with exact ones."""
+    if claim.report is not None:
+        if claim.level is not Level.REPORT:
+            raise ToolError(f"a claim of level {claim.level.value} is no report; leave claim.report out")
+        if len(claim.report.note) > NOTE_LIMIT:
+            raise ToolError(f"claim.report.note has more than {NOTE_LIMIT} characters")
+        if claim.report.url is not None and not _URL.fullmatch(claim.report.url):
+            raise ToolError(f"claim.report.url is {claim.report.url[:80]!r}; expected http://… or https://…")
+    if claim.scope is None:
+        return
+    for arch in claim.scope.archs:
+        _check_arch(arch)
+    if claim.scope.ranges and claim.level is not Level.REPORT:
+        raise ToolError("claim.scope.ranges is for reports; what was read or ran is of the exact versions")
+    for name, versions in claim.scope.ranges.items():
+        try:
+            SpecifierSet(versions)
+        except InvalidSpecifier:
+            raise ToolError(
+                f"claim.scope.ranges: {versions!r} of {name} is no set of versions, e.g. >=0.6,<0.6.6"
+            ) from None
 
 
 def _check_arch(arch: str) -> None:

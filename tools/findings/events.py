@@ -50,6 +50,8 @@ def check_events(claim: Claim, home: Home, environment: Environment | None) -> N
     logs = {name: _read(name, claim, home) for name in {item.transcript for item in claim.event_evidence}}
     for item in claim.event_evidence:
         _check_cited(item, logs[item.transcript])
+    if claim.report is not None and claim.report.url is not None:
+        _check_account(claim.report.url, claim, logs)
     if claim.level in {Level.REPORT, Level.STATIC}:
         return
     reasons: dict[tuple[str, int], str] = {}
@@ -107,6 +109,13 @@ def _check_cited(item: EventEvidence, log: _Log) -> None:
         raise ToolError(f"head {item.head[:12]}… of {what} is event {head}, before it")
 
 
+def _check_account(url: str, claim: Claim, logs: dict[str, _Log]) -> None:
+    """Where an account stands must be what a tool gave, not what a driver says."""
+    given = [logs[item.transcript].data[item.event] for item in claim.event_evidence]
+    if not any(data.get("kind") == "returned" and occurs(url, _said(data)) for data in given):
+        raise ToolError(f"no cited result says {_short(url)}; cite the one that gave the account")
+
+
 def _said(data: dict[str, Any]) -> str:
     """What an event says, without the words that every event of its kind has."""
     if data.get("kind") == "returned":
@@ -141,7 +150,9 @@ def _why_not(
             return f"ran in environment {_short(ran_in)}, not in {environment.name}"
     output = _output(data, home)
     said = output if isinstance(output, dict) else {}
-    for name, claimed in (("level", claim.level), ("outcome", claim.outcome)):
+    scope = claim.scope.model_dump() if claim.scope is not None else {}
+    machine = {name: scope[name] for name in ("gpu", "driver", "gpu_count") if scope.get(name) is not None}
+    for name, claimed in {"level": claim.level, "outcome": claim.outcome, **machine}.items():
         if said.get(name) != claimed:
             return f"says {name} {_short(json.dumps(said.get(name)))}, not {json.dumps(claimed)}"
     return None
