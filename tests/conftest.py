@@ -70,8 +70,18 @@ def wheels(request: pytest.FixtureRequest) -> Wheels:
     return give
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+OPT_IN = ("gpu", "server")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with ``network`` tests first: they take longest, and one worker does all of a file (loadfile),
-    so that what it prepares is prepared once. The short ones then fill what is left of the time."""
+    so that what it prepares is prepared once. The short ones then fill what is left of the time.
+
+    What is opt-in runs where ``-m`` names it."""
+    for mark in OPT_IN:
+        if mark not in str(config.option.markexpr):
+            for item in items:
+                if item.get_closest_marker(mark):
+                    item.add_marker(pytest.mark.skip(reason=f"opt-in: pytest -m {mark}"))
     slow = {item.path for item in items if item.get_closest_marker("network")}
     items.sort(key=lambda item: item.path not in slow)

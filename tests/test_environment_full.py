@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tools.environment.model import Environment
 from tools.environment.plan import Wanted
 from tools.environment.store import chosen, list_environments, open_environment
 from tools.environment.upgrade import upgrade
+from tools.environment.uv_settings import settings_of
 
 CLOCK = FixedClock()
 
@@ -121,3 +123,36 @@ def test_each_environment_compiles_into_a_cache_of_its_own(home: Home, full: Env
     collect(home, found.gone)
     assert not Path(one["TRITON_CACHE_DIR"]).exists()
     assert (Path(other["TRITON_CACHE_DIR"]) / "kernel").exists()
+
+
+def test_a_folder_of_wheels_is_asked_beside_the_index(home: Home, index: Index, tmp_path: Path) -> None:
+    index.add("engine", "1", requires=("library>=1",))
+    flat = Index(tmp_path / "flat").add("library", "1+local").parent
+    made = agent("environment", "create", "engine==1", "--full", "--index", str(flat), home=home.root)
+    assert made.returncode == 0, made.stderr
+    assert open_environment(home, made.stdout.split()[0]).packages["library"] == "1+local"
+
+
+@pytest.mark.server
+def test_a_real_one_is_made_runs_is_told_adopted_and_removed(home: Home) -> None:
+    """torch and transformers from the person's own index: gigabytes, minutes. ``ASSAY_TORCH`` names another
+    requirement (``torch==2.13.0+cpu``), ``ASSAY_TORCH_INDEX`` where it is."""
+    torch, where = os.environ.get("ASSAY_TORCH", "torch"), os.environ.get("ASSAY_TORCH_INDEX")
+    environment = create_full(
+        home, [torch, "transformers"], None, silent, settings_of([where] if where else [])
+    )
+    choose(home, "real", chosen(environment), "create", CLOCK)
+    assert {"torch", "transformers", "numpy", "huggingface-hub"} <= environment.packages.keys()
+    added = runs(environment, "import torch, transformers; print(torch.ones(3).sum().item())")
+    assert added == "3.0"
+    told = json.loads(agent("environment", "fingerprint", "real", "--json", home=home.root).stdout)
+    assert told["environment"] == environment.fingerprint
+    assert all(len(one["sha256"]) == 64 for one in told["packages"])
+    adopted = agent("environment", "adopt", environment.path, "--name", "theirs", home=home.root)
+    assert adopted.returncode == 0, adopted.stderr
+    assert open_environment(home, environment.path).packages == environment.packages
+    for name in ("theirs", "real"):
+        assert agent("environment", "forget", name, home=home.root).returncode == 0
+    assert agent("environment", "gc", "--yes", home=home.root).returncode == 0
+    assert not environment.root.exists()
+    assert list_environments(home) == []

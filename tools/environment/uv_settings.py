@@ -26,15 +26,22 @@ def settings_of(
 ) -> dict[str, str]:
     """Where to look besides, as variables of uv's: on a command line an index's password is seen by others.
 
-    ``indexes`` come before the configured one; ``alone``: nowhere else; ``pre``: pre-releases too.
+    ``indexes`` come before the configured one, a folder of wheels among them beside it; ``alone``: nowhere
+    else; ``pre``: pre-releases too.
     """
+    flat = [one for one in indexes if _holds_wheels(one)]
     named = {
-        "UV_INDEX": " ".join(map(_location, indexes)),
-        "UV_FIND_LINKS": ",".join(map(_location, find_links)),
+        "UV_INDEX": " ".join(_location(one) for one in indexes if one not in flat),
+        "UV_FIND_LINKS": ",".join(map(_location, [*flat, *find_links])),
         "UV_NO_INDEX": "1" if alone else "",
         "UV_PRERELEASE": "allow" if pre else "",
     }
     return {name: value for name, value in named.items() if value}
+
+
+def _holds_wheels(given: str) -> bool:
+    """An index has a folder for each package; this one has the files themselves."""
+    return "://" not in given and any(Path(given).expanduser().glob("*.whl"))
 
 
 def _location(given: str) -> str:
