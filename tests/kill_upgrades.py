@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stress import ended, fork, hear
+from stress import PATIENCE, ended, fork, hear
 
 from memory.clock import SystemClock
 from memory.home import Home
@@ -39,6 +39,7 @@ from tools.environment.upgrade import upgrade
 from tools.source.tree import SourceTree
 
 NAME = "work"
+KINDS = {"create", "upgrade", "rollback"}
 ENGINES, LIBRARIES = ("0.5.9", "0.5.10"), tuple(f"0.6.{number}" for number in range(3, 15))
 
 
@@ -94,11 +95,11 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, Any]:
     making = 0
     choose(home, NAME, chosen(first), "create", SystemClock())
     seen: Counter[str] = Counter()
-    for _ in range(count):
+    # The moments are random: until they were within everything that can be done.
+    while seen.total() < count or (not (seen.keys() >= KINDS and making > 5) and seen.total() < 10 * count):
         before = read_history(home, NAME)
         child, reading = fork(lambda say: work_on(home, say, chance.random()))
-        select.select([reading], [], [], 10)
-        said = hear(reading, 5.0, lines=chance.randrange(1, 6))
+        said = hear(reading, PATIENCE, lines=chance.randrange(1, 6))
         select.select([], [], [], chance.choice([0.0, chance.random() / 100, chance.random() / 3]))
         os.kill(child, signal.SIGKILL)
         said += hear(reading)
@@ -123,7 +124,7 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, Any]:
     assert {one.name for one in left} <= needed, "the rest gave its space back"
     folders = [path for path in home.environments.iterdir() if not path.name.startswith(".")]
     assert {path.name for path in folders} == {one.name for one in left}
-    return {"kills": count, "in": dict(seen), "making": making}
+    return {"kills": seen.total(), "in": dict(seen), "making": making}
 
 
 if __name__ == "__main__":

@@ -39,10 +39,13 @@ def live(home: Home, engine: Path, say: Callable[[Any], None]) -> None:
 
 
 def one(home: Home, engine: Path, chance: random.Random, counts: dict[str, int]) -> Any:
-    """How an investigation ends that is killed until it is quicker than that."""
+    """How an investigation ends that is killed until it is quicker than that: each has more time than the
+    one before, since on a busy machine none may have enough at first."""
+    longest = 0.4
     while True:
         child, reading = fork(lambda say: live(home, engine, say))
-        select.select([reading], [], [], chance.random() * 0.4)
+        select.select([reading], [], [], chance.random() * longest)
+        longest *= 1.1
         os.kill(child, signal.SIGKILL)
         said = hear(reading)
         os.close(reading)
@@ -60,7 +63,10 @@ def storm(folder: Path, count: int, chance: random.Random) -> dict[str, int]:
     undisturbed = investigate(first, engine).model_dump(mode="json")
     counts = {"kills": 0, "resumed": 0, "interrupted": 0, "torn": 0}
     number = 0
-    while counts["kills"] < count:
+    # The moments are random: until they were of every kind.
+    while counts["kills"] < count or (
+        not (counts["resumed"] > count // 3 and counts["interrupted"]) and counts["kills"] < 20 * count
+    ):
         home = Home(folder / f"home-{number}").prepare()
         assert one(home, engine, chance, counts) == undisturbed
         sound(home, transcript(home))

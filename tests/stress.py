@@ -20,6 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import memory.database
 from memory.canonical import finding_id
 from memory.clock import SystemClock
 from memory.home import Home
@@ -33,6 +34,8 @@ from transcripts.log import Log
 from transcripts.reader import check_chain, torn_bytes
 from transcripts.standing import standing
 
+PATIENCE = 150.0
+"""Seconds after which something that should happen at once is held not to happen."""
 TURNS = 2
 """How often at least each reader, rebuilder and replacer does its work while others write."""
 TABLES = ("folded", "investigations", "hypotheses", "findings", "sightings", "evidence")
@@ -142,13 +145,13 @@ def write_on(home: Home, path: Path, say: Callable[[Any], None], again: bool) ->
 def kills(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     """Kill a writer again and again; after each death look at what is left."""
     path = home.transcripts / "t.jsonl"
-    kept, torn, cuts, behind = -1, 0, 0, 0
-    for number in range(count):
+    kept, torn, cuts, behind, number = -1, 0, 0, 0, 0
+    # The moments are random: until they were of every kind.
+    while number < count or (min(cuts // 5, behind, kept // 40) < 1 and number < 20 * count):
         again = chance.random() < 0.3
         child, reading = fork(lambda say, again=again: write_on(home, path, say, again))
-        select.select([reading], [], [], 10)
         # However busy the machine is, some get far and some hardly begin; then anywhere within what they do.
-        said = hear(reading, 5.0, lines=chance.randrange(1, 6))
+        said = hear(reading, PATIENCE, lines=chance.randrange(1, 6))
         select.select([], [], [], chance.choice([0.0, chance.random() / 50]))
         os.kill(child, signal.SIGKILL)
         said += hear(reading)
@@ -170,6 +173,7 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, int]:
         behind += at is None or at.last_seq < after.last_seq
         if number % 4 == 3:
             assert rows(home) == rebuilt(home)
+        number += 1
         # A write that reached the disk in part: nobody was told of that event.
         if not torn and chance.random() < 0.4:
             line = b'{"at":"2026-01-01T00:00:00.000Z","data":{"kind":"noted","text":"' + b"x" * 300
@@ -180,7 +184,7 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     with Store(home) as store:
         assert rebuild(store, home.transcripts) == []
     assert rows(home) == before
-    return {"kills": count, "events": kept + 1, "cuts": cuts, "behind": behind}
+    return {"kills": number, "events": kept + 1, "cuts": cuts, "behind": behind}
 
 
 def births(home: Home, count: int, chance: random.Random) -> dict[str, int]:
@@ -196,8 +200,8 @@ def births(home: Home, count: int, chance: random.Random) -> dict[str, int]:
 
     for prefix in range(count):
         child, reading = fork(lambda say, prefix=prefix: start(say, prefix))
-        select.select([reading], [], [], 10)
-        said = hear(reading, chance.random() / 100)
+        said = hear(reading, PATIENCE, lines=chance.randrange(1, 4))
+        select.select([], [], [], chance.random() / 100)
         os.kill(child, signal.SIGKILL)
         said += hear(reading)
         os.close(reading)
@@ -233,7 +237,7 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     def write(name: str, say: Callable[[Any], None]) -> None:
         """At least ``count`` events; on a busy machine more, until each of the others has had its turns."""
         path = home.transcripts / f"{name}.jsonl"
-        until, number = time.monotonic() + 60, 0
+        until, number = time.monotonic() + PATIENCE, 0
         with Log.create(path, opened(name), SystemClock()) as log, Follower(home, unless_warned) as follower:
             folded = follower.follow(path)
             while number < count or len(list(home.root.glob("*.turned"))) < len(others):
@@ -252,7 +256,7 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
 
     def read(name: str, say: Callable[[Any], None]) -> None:
         reads = 0
-        until = time.monotonic() + 90
+        until = time.monotonic() + 2 * PATIENCE
         while not ready():
             assert time.monotonic() < until, "the writers do not come to their end"
             views = Views(home)
@@ -260,7 +264,7 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
                 follow()
             states = {row["transcript"]: row["events"] for row in views.investigations()}
             assert states.get("t0") in {None, 31} if not reads else states["t0"] == 31, states
-            assert states.get("t3") in {None, 11, 13}, states
+            assert states.get("t3", 0) <= 13, states  # of one or the other, as far as it is folded
             reads += 1
             for row in views.findings(statuses=()):
                 assert len(views.evidence(row["id"])) <= 1
@@ -304,6 +308,7 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
 
 
 if __name__ == "__main__":
+    memory.database.BUSY_MS = int(PATIENCE * 1000)  # on a busy machine others may have their turns for long
     scenario = {"kills": kills, "births": births, "crowd": crowd}[sys.argv[1]]
     print(
         json.dumps(scenario(Home(Path(sys.argv[2])).prepare(), int(sys.argv[3]), random.Random(sys.argv[4])))

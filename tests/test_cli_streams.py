@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from program import START, python, shell, variables
+from program import SECONDS, START, python, shell, variables
 from tiny_engine import write_engine
 
 from transcripts.chain import encode
@@ -74,7 +74,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
             stdout=write,
             stderr=subprocess.PIPE,
             env=variables(),
-            timeout=60,
+            timeout=SECONDS,
             check=False,
         )
     finally:
@@ -142,7 +142,7 @@ def on_a_terminal(*args: str, **more: str) -> tuple[int, str]:
         while data := os.read(ours, 1 << 16):
             shown += data
     os.close(ours)
-    return process.wait(60), shown.decode().replace("\r\n", "\n")
+    return process.wait(SECONDS), shown.decode().replace("\r\n", "\n")
 
 
 def test_a_pager_is_given_no_more_than_it_asks_for(long_log: Path, tmp_path: Path) -> None:

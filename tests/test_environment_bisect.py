@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Wheels
-from program import START, agent, one_line, variables
+from program import agent, one_line, python
 from test_cli_light import known_engine
 from wheel_index import Index
 
@@ -134,6 +133,24 @@ def test_the_release_of_an_engine_that_brought_an_option(
         assert found["analyses"] <= 4
 
 
+KILLED = """
+import os, sys
+import agent.cli.environment_bisect as command
+from agent.cli.main import run
+
+looked = 0
+
+def progress(self, text):
+    global looked
+    looked += text.startswith("minilib ") and "(" not in text  # a verdict, not a wheel
+    if looked == 3:
+        os.kill(os.getpid(), 9)
+
+command.Context.progress = progress
+sys.exit(run(sys.argv[1:]))
+"""
+
+
 def test_one_that_was_killed_goes_on_where_it_was(home: Home, released: Index) -> None:
     command = [
         "environment",
@@ -146,19 +163,7 @@ def test_one_that_was_killed_goes_on_where_it_was(home: Home, released: Index) -
         "--bad",
         "0.17",
     ]
-    killed = subprocess.Popen(
-        [*START, *command, "--test", TEST, "--json"],
-        env=variables(home.root), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert killed.stderr is not None
-    looked = 0
-    for line in killed.stderr:
-        looked += line.startswith("· minilib ") and "(" not in line  # a verdict, not a wheel
-        if looked == 3:
-            killed.kill()
-            break
-    killed.stderr.close()
-    assert killed.wait() == -signal.SIGKILL
+    assert python(KILLED, *command, "--test", TEST, "--json", home=home.root).returncode == -signal.SIGKILL
     done = agent(*command, "--test", TEST, "--json", home=home.root)
     found = json.loads(done.stdout)
     assert (found["same"]["version"], found["other"]["version"]) == ("0.11", "0.12")

@@ -267,7 +267,7 @@ def test_killed_half_way_nothing_looks_complete_and_the_next_one_clears_up(home:
 def test_two_that_create_the_same_at_once_both_succeed(home: Home) -> None:
     home.prepare()
     both = [creating(home, "flashinfer-python==0.6.5"), creating(home, "flashinfer-python==0.6.5")]
-    answers = [process.communicate(timeout=120)[0] for process in both]
+    answers = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], answers
     lines = {line for text in answers for line in text.splitlines() if line.startswith("MADE")}
     assert len(lines) == 1

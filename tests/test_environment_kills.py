@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from program import ROOT, START, agent, variables
+from program import ROOT, SECONDS, START, agent, variables
 from wheel_index import Index
 
 from memory.home import Home
@@ -36,7 +36,7 @@ def test_fifty_kills_always_leave_a_whole_current_environment(home: Home, index:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
-    assert seen["kills"] == 50 * TIMES
+    assert seen["kills"] >= 50 * TIMES
     # The moments are random: this says that they were within everything that can be done.
     assert set(seen["in"]) >= {"create", "upgrade", "rollback"}, seen
     assert seen["making"] > 5, seen
@@ -55,7 +55,7 @@ def test_of_two_who_upgrade_at_once_the_second_goes_on_from_the_first(home: Home
         for one in wanted
     ]  # fmt: skip
     for each in both:
-        _, told = each.communicate(timeout=120)
+        _, told = each.communicate(timeout=SECONDS)
         assert each.returncode == 0, told
     assert open_environment(home, "work").packages == {"sglang": "0.5.10", "flashinfer-python": "0.6.8"}
     assert agent("environment", "rollback", "work", home=home.root).returncode == 0

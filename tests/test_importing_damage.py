@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from program import ROOT, START, agent, one_line, variables
+from program import ROOT, SECONDS, START, agent, one_line, variables
 
 from memory.home import Home
 from transcripts.imported.reader import Library
@@ -318,7 +318,7 @@ def test_many_imports_at_once_leave_what_one_after_the_other_leaves(home: Home, 
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     running = [subprocess.Popen(command, env=variables(home.root), **quiet) for _ in range(3)]  # type: ignore[call-overload]
     for process in running:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=SECONDS)
         assert (process.returncode, said) == (0, b"")
     with Library(home) as library:
         found = [(one.id, len(list(library.open(one.id).events()))) for one in library.sessions()]

@@ -334,7 +334,7 @@ def test_a_broken_command_is_the_same_command_to_a_shell(width: int) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=20,
+        timeout=120,
     )
     assert finished.stdout.split("\n")[:-1] == shlex.split(command)
 
