@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -311,6 +313,26 @@ def test_a_database_of_another_program_or_version_is_made_anew(home: Home) -> No
                 raw.execute(make)
         with Library(home) as library:
             assert library.sessions() == before
+
+
+def test_a_database_that_another_is_about_to_make_is_left_to_it(home: Home) -> None:
+    import_path(home, SAMPLES[0], lambda value: value, lambda _: None)
+    found: list[str] = []
+
+    def look() -> None:
+        with Library(home) as library:
+            found.extend(one.id for one in library.sessions())
+
+    thread = threading.Thread(target=look)
+    with (home.imported / ".lock").open("w") as lock, closing(sqlite3.connect(home.imported_db)) as raw:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        raw.execute("PRAGMA journal_mode = WAL")  # the file is there, and nothing stands in it yet
+        made = home.imported_db.stat().st_ino
+        thread.start()
+        thread.join(0.5)  # time enough for one that does not wait
+        assert home.imported_db.stat().st_ino == made
+    thread.join()
+    assert len(found) == 1
 
 
 def test_many_imports_at_once_leave_what_one_after_the_other_leaves(home: Home, tmp_path: Path) -> None:

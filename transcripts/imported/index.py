@@ -83,13 +83,28 @@ class Index:
             raw = sqlite3.connect(":memory:", isolation_level=None)
             raw.executescript(_TABLES)
         else:
-            raw = self._to_write() if not path.exists() else open_to_read(path)
-            if not _current(raw):
-                raw.close()
-                _delete(path)
-                raw = self._to_write()
+            raw = self._current()
+            if raw is None:
+                # What another process is about to make is not deleted for being empty yet.
+                self.home.imported.mkdir(parents=True, exist_ok=True)
+                with _alone(self.home.imported):
+                    raw = self._current()
+                    if raw is None:
+                        _delete(path)
+                        raw = self._to_write()
         raw.row_factory = sqlite3.Row
         return raw
+
+    def _current(self) -> sqlite3.Connection | None:
+        """The database, to read, if there is one and it is of this program."""
+        if not self.home.imported_db.exists():
+            return None
+        raw = open_to_read(self.home.imported_db)
+        with suppress(sqlite3.DatabaseError):
+            if raw.execute("PRAGMA user_version").fetchone()[0] == SCHEMA:
+                return raw
+        raw.close()
+        return None
 
     def _to_write(self) -> sqlite3.Connection:
         raw = sqlite3.connect(self.home.imported_db, isolation_level=None)
@@ -252,13 +267,6 @@ def _files(folder: Path) -> dict[str, os.stat_result]:
                 if entry.name.endswith(".jsonl") and not entry.name.startswith(".") and entry.is_file():
                     found[entry.name] = entry.stat()
     return dict(sorted(found.items()))
-
-
-def _current(raw: sqlite3.Connection) -> bool:
-    try:
-        return bool(raw.execute("PRAGMA user_version").fetchone()[0] == SCHEMA)
-    except sqlite3.DatabaseError:
-        return False
 
 
 def _delete(path: Path) -> None:
