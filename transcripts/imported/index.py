@@ -83,15 +83,7 @@ class Index:
             raw = sqlite3.connect(":memory:", isolation_level=None)
             raw.executescript(_TABLES)
         else:
-            raw = self._current()
-            if raw is None:
-                # What another process is about to make is not deleted for being empty yet.
-                self.home.imported.mkdir(parents=True, exist_ok=True)
-                with _alone(self.home.imported):
-                    raw = self._current()
-                    if raw is None:
-                        _delete(path)
-                        raw = self._to_write()
+            raw = self._current() or self._anew()
         raw.row_factory = sqlite3.Row
         return raw
 
@@ -105,6 +97,17 @@ class Index:
                 return raw
         raw.close()
         return None
+
+    def _anew(self) -> sqlite3.Connection:
+        """A new database, unless another process has made one meanwhile: its file, which holds nothing at
+        first, is not to be deleted for that."""
+        self.home.imported.mkdir(parents=True, exist_ok=True)
+        with _alone(self.home.imported):
+            current = self._current()
+            if current is None:
+                _delete(self.home.imported_db)
+                return self._to_write()
+        return current
 
     def _to_write(self) -> sqlite3.Connection:
         raw = sqlite3.connect(self.home.imported_db, isolation_level=None)
