@@ -197,7 +197,7 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("ImportError: libfoo is odd", "dependency"),
         ("pkg.mod.ValidationError: 1 validation error", "options"),
         ("RuntimeError: something broke", None),
-        ("KeyError: 'x'", None),
+        ("KeyError: 'x'", "defect"),
     ],
 )
 def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: str | None) -> None:

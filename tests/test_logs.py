@@ -43,6 +43,12 @@ DRESSED = {
     "compose": lambda line: f"sglang-1  | {line}",
     "kubernetes": lambda line: f"2026-03-07T19:22:11.123456789Z stderr F {line}",
     "journal": lambda line: f"Mar 07 19:22:11 node-3 sglang[41277]: {line}",
+    "docker's desktop": lambda line: f"2025-05-30 18:28:27.890 | {line}",
+    "loguru": lambda line: f"2025-07-02 16:41:32 | ERROR | stderr | {line}",
+    "a pane": lambda line: f"│ {line}   ",
+    "a build": lambda line: f"[2025-07-09T23:17:11Z] {line}",
+    "colours whose escape is lost": lambda line: f"[36m{line}[0m",
+    "ray": lambda line: f"{line} [repeated 3x across cluster]",
 }
 
 
@@ -146,3 +152,65 @@ def test_only_where_tracebacks_begin_a_long_log_is_read_again() -> None:
     assert [one.line for one in reading.tracebacks] == [60_003, 60_013, 120_019, 120_029]
     assert reading.cause is not None
     assert reading.cause.line == 60_009
+
+
+@pytest.mark.parametrize("before", ["[LOG 12] ", "    | ", "node7> ", "      ", "\t"])
+def test_what_stands_before_each_line_is_taken_off_whatever_it_is(before: str) -> None:
+    lines = [f"{before.replace('12', str(number))}{line}" for number, line in enumerate(BODY.splitlines())]
+    (found,) = tracebacks(lines)
+    assert f"{found.error}: {found.message}" == ERROR
+    assert [frame.line for frame in found.frames] == [3173, 1176]
+
+
+def test_a_log_that_begins_in_the_middle_of_a_traceback_has_its_end() -> None:
+    tail = BODY.split("\n", 1)[1]
+    reading = read_log(BytesIO(tail.encode()))
+    assert reading.first is not None
+    assert (reading.first.line, f"{reading.first.error}: {reading.first.message}") == (1, ERROR)
+    # Only there: frames of a dump are none.
+    assert read_log(BytesIO(tail.splitlines()[0].encode())).first is None
+    assert read_log(BytesIO((BODY + tail).encode())).tracebacks == read_log(BytesIO(BODY.encode())).tracebacks
+
+
+def test_the_message_of_an_exception_goes_on_where_it_is_set_in() -> None:
+    body = BODY.replace(
+        ERROR, "pydantic.ValidationError: 1 error for Config\n  Value error, no such model\nnext"
+    )
+    (found,) = tracebacks(body.splitlines())
+    assert found.message == "1 error for Config\nValue error, no such model"
+    (found,) = tracebacks(BODY.replace(ERROR, "ValueError:\nlong words\nnext").splitlines())
+    assert found.message == "long words"
+
+
+def test_a_traceback_that_lost_what_sets_its_lines_in_is_read() -> None:
+    (found,) = tracebacks(line.strip() for line in BODY.splitlines())
+    assert f"{found.error}: {found.message}" == ERROR
+    assert [frame.text for frame in found.frames] == [
+        "scheduler = Scheduler(",
+        "raise BackendSupportedError(",
+    ]
+
+
+def test_of_a_group_of_exceptions_the_one_within_counts() -> None:
+    inner = "\n".join(f"    | {line}" for line in BODY.splitlines())
+    group = f"""  + Exception Group Traceback (most recent call last):
+  |   File "/x/anyio.py", line 9, in __aexit__
+  |     raise BaseExceptionGroup(
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+{inner}
+    +------------------------------------
+"""
+    first = read_log(BytesIO(group.encode())).first
+    assert first is not None
+    assert f"{first.error}: {first.message}" == ERROR
+
+
+def test_a_process_is_named_in_many_ways() -> None:
+    for given, rank in (
+        ("(VllmWorker rank=2 pid=808339) x", "VllmWorker rank=2 pid=808339"),
+        ("(RayWorkerWrapper pid=2698, ip=10.1.1.7) x", "RayWorkerWrapper pid=2698"),
+        ("(Worker pid=9) ERROR 07-11 06:04:42 workers.py:226] x", "Worker pid=9"),
+        ("(EngineCore_DP0 pid=9) (Worker_TP0 pid=12) ERROR 11-12 16:25:35 [m.py:7] x", "Worker_TP0 pid=12"),
+    ):
+        assert (undress(given).rank, undress(given).text) == (rank, "x")

@@ -11,6 +11,7 @@ from tools.diagnosis.facts import Facts, facts, patterns
 from tools.diagnosis.kinds import kind_of
 from tools.engines.components import chooses_implementation, component_of
 from tools.logs import Frame, Reading, Traceback, read_log
+from tools.logs.tracebacks import MESSAGE
 from tools.sessions.candidates import raised_in
 
 FRAMES = 40
@@ -95,7 +96,7 @@ def diagnose(log: BinaryIO) -> Diagnosis:
 
 def _cause(reading: Reading) -> Cause | None:
     match, first = reading.cause, reading.first
-    named = match is not None and (first is None or first.line <= match.line <= first.end)
+    named = match is not None and (first is None or first.line <= match.line <= first.end + MESSAGE)
     kind = kind_of(first) if first is not None and not named else None
     if match is not None and (named or kind is None or kind.kind == match.signature.kind):
         return _by_signature(match, certain=named)

@@ -24,14 +24,15 @@ class ExceptionKind:
     message: Any
     frame: Any
     anywhere: bool
-    """Whether any frame may fit, not the innermost alone."""
+    """Whether any frame may fit, not the innermost alone (outside torch, which only does as it is told)."""
 
     def fits(self, failed: Traceback) -> bool:
         if not self.error.fullmatch(failed.error.rpartition(".")[2]):
             return False
         if self.message is not None and not self.message.search(failed.message):
             return False
-        frames = failed.frames if self.anywhere else failed.frames[-1:]
+        own = [frame for frame in failed.frames if "/torch/" not in frame.file] or failed.frames
+        frames = failed.frames if self.anywhere else own[-1:]
         told = (f"{frame.file} in {frame.function}" for frame in frames)
         return self.frame is None or any(self.frame.search(one) for one in told)
 

@@ -13,21 +13,29 @@ from dataclasses import dataclass
 LONGEST = 8192
 """Characters of a line that are looked at."""
 
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_REPEATED = re.compile(r" \[repeated \d+x across cluster\]$")
+"""What ray says of lines that several processes wrote."""
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\[\d{1,2}(?:;\d{1,3})*m")
+"""Colours, also those that lost their escape where a log was copied."""
+_LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _DRESSING = tuple(
     re.compile(pattern)
     for pattern in (
         r"\[pod/[^\]]+\] ?",  # kubectl logs --prefix
         r"[\w.-]+ +\| ?",  # docker compose
-        rf"{_TIME}(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?",  # docker logs -t, CRI
-        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w./@:-]+(?:\[\d+\])?: ",  # journald, syslog
+        r"[│┃║] ?",  # panes of a terminal
+        rf" *\| (?={_TIME})",
+        rf"\[{_TIME}Z\] ?",  # builds
+        rf"{_TIME}(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] |\| ?)?",  # docker logs -t, CRI
+        rf"{_TIME} +\| ?(?:[A-Z]+ +\| +(?:[\w.:<>-]+ +[|-] ?)?)?",  # docker's desktop, loguru
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:\S+ )?[\w./@:-]+(?:\[\d+\])?: ",  # journald, syslog
         r"\[(?P<rank>rank\d+|default\d+|\d+)\]: ?",  # torchrun, mpirun
         rf"\[{_TIME}(?: (?P<rank>[A-Z]+\d+[^\]]*))?\] (?=(?P<logged>))",  # sglang
-        r"\((?P<rank>[^()=]*pid=\d+)[^()]*\) ?",  # vllm, ray
-        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[[^\]]+\] )?",
-        rf"{_TIME} - (?:\S+ - )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) - (?:\S+ - )?",
-        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:",  # Python's own logger
+        r"\((?P<rank>[\w.: -]*(?:rank=\d+ +)?pid=\d+)[^()]*\) ?",  # vllm, ray
+        rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[?[\w./-]+:\d+\] ?)?",  # vllm
+        rf"{_TIME} - (?:\S+ - )?{_LEVEL} - (?:\S+ - )?",
+        rf"{_LEVEL}:[\w.]+:",  # Python's own logger
     )
 )
 
@@ -47,7 +55,7 @@ class Line:
 
 def undress(line: str) -> Line:
     """Take off colours, times, container and unit names, ranks and levels, in whatever order they stand."""
-    text = plain(line[:LONGEST])
+    text = _REPEATED.sub("", plain(line[:LONGEST]))
     rank = level = None
     logged = False
     bare = False
@@ -62,13 +70,12 @@ def undress(line: str) -> Line:
                 text = text[match.end() :]
                 bare = not match.end()
                 break
-    return Line(text, rank, level, logged)
+    return Line(text.rstrip(), rank, level, logged)
 
 
 def plain(line: str) -> str:
     """A line without colours; of docker's files what was logged."""
-    text = _CONTROL.sub("", line).rstrip("\r\n")
-    return _logged(text) if text.startswith('{"log":') else text
+    return _logged(line) if line.startswith('{"log":') else _CONTROL.sub("", line).rstrip("\r\n")
 
 
 def _logged(text: str) -> str:

@@ -15,16 +15,19 @@ import re2
 
 from memory.signatures import Match, Scanner, Signature, signatures
 from memory.terms import Outcome
-from tools.logs.tracebacks import HEADER, Traceback, tracebacks
+from tools.logs.tracebacks import HEADER, MESSAGE, Traceback, tracebacks
 
 WINDOW = 1 << 18
 """Bytes that are read at a traceback."""
 MOST = 50
 """Tracebacks of a log that are kept."""
 
-_FOLLOWING = frozenset({"KeyboardInterrupt", "SystemExit", "EOFError", "asyncio.exceptions.CancelledError"})
-"""Exceptions of a process that was ended, or that read from one that was."""
-_MILD = frozenset({"DEBUG", "INFO", "WARNING"})
+_FOLLOWING = frozenset(
+    {"KeyboardInterrupt", "SystemExit", "EOFError", "CancelledError", "ExceptionGroup", "BaseExceptionGroup"}
+)
+"""Exceptions of a process that was ended, or that read from one that was; and those that only hold others."""
+_MILD = frozenset({"DEBUG", "WARNING"})
+"""Levels at which engines tell of exceptions that they go on from."""
 _TRACEBACK = Signature(
     id="traceback",
     pattern=re2.escape(HEADER),
@@ -78,33 +81,41 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
 
 
 def _tracebacks(log: BinaryIO, begun: list[Match]) -> Iterator[Traceback]:
-    """The tracebacks of a log, read where they begin. Those that overlap are read together."""
+    """The tracebacks of a log, read where they begin, and at its own beginning, where one may be cut off.
+
+    Those that overlap are read together.
+    """
     read_to = -1
     found: list[Traceback] = []
-    for match in begun:
-        if match.offset <= read_to or len(found) >= MOST:
+    for offset, line in ((0, 1), *((match.offset, match.line) for match in begun)):
+        if offset <= read_to or len(found) >= MOST:
             continue
-        log.seek(match.offset)
+        log.seek(offset)
         window = log.read(WINDOW)
         # What begins near the end of the window is read again, whole.
-        read_to = match.offset + (len(window) if len(window) < WINDOW else WINDOW // 2)
+        read_to = offset + (len(window) if len(window) < WINDOW else WINDOW // 2)
         lines = window.decode("utf-8", "replace").split("\n")
-        limit = match.line + window[: read_to - match.offset].count(b"\n")
-        found += [one for one in tracebacks(lines, match.line) if one.line <= limit]
+        limit = line + window[: read_to - offset].count(b"\n")
+        found += [one for one in tracebacks(lines, line) if one.line <= limit]
     yield from sorted(found, key=lambda one: one.line)[:MOST]
 
 
 def _first(seen: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Traceback | None:
     after = {match.line for match in matches if match.signature.after}
-    causes = [one for one in seen if one.error not in _FOLLOWING and one.end not in after]
-    return next((one for one in causes if one.level not in _MILD), None)
+    causes = [
+        one
+        for one in seen
+        if one.error.rpartition(".")[2] not in _FOLLOWING and one.end not in after and one.level not in _MILD
+    ]
+    # One without an end may be torn by what other processes wrote; one without anything tells nothing.
+    return next((one for one in causes if one.error), next((one for one in causes if one.frames), None))
 
 
 def _cause(first: Traceback | None, matches: tuple[Match, ...]) -> Match | None:
     """The signature that names what failed."""
     telling = [match for match in matches if match.signature.fatal and not match.signature.after]
     if first is not None:
-        own = [match for match in telling if first.line <= match.line <= first.end]
+        own = [match for match in telling if first.line <= match.line <= first.end + MESSAGE]
         # The exception itself says more than a line of source that is quoted above it.
         own.sort(key=lambda match: match.line != first.end)
         before = [match for match in telling if match.line < first.line]

@@ -12,8 +12,18 @@ HEADER = "Traceback (most recent call last):"
 LONGEST = 400
 """Lines after which a traceback without an end is given up."""
 
-_FRAME = re.compile(r'\s+File "([^"\n]+)", line (\d+)(?:, in (.+))?$')
-_ERROR = re.compile(r"([A-Za-z_][\w.]*)(?:: ?(.*))?$")
+MESSAGE = 10
+"""Lines of an exception's message that are kept."""
+AFTER = 20
+"""Lines after which the message of an exception is over, whoever wrote them."""
+
+_FRAME = re.compile(r'\s*File "([^"\n]+)", line (\d+)(?:, in (.+))?$')
+_ERROR = re.compile(r"([A-Za-z_][\w./<>]*)(?:: ?(.*))?$")
+_ERROR_NAME = re.compile(
+    r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Iteration|Group)(?::|$)"
+)
+_GROUP = re.compile(r"\+ Exception Group $")
+_DIGITS = re.compile(r"\d+")
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 
 
@@ -36,6 +46,7 @@ class Traceback:
     error: str
     """Name of the exception, as it is printed; empty where the end is lost."""
     message: str
+    """Its lines that are set in, too."""
     rank: str | None = None
     level: str | None = None
     chained: bool = False
@@ -49,39 +60,86 @@ class _Open:
     level: str | None
     chained: bool
     touched: int
+    before: re.Pattern[str] | None = None
+    """What stood before the header, which the lines that follow may repeat."""
+    headed: bool = True
+    flat: bool = False
+    """Whether its lines have lost what sets them in."""
+    logged: bool = False
+    """Whether each of its lines is dressed as a record."""
     frames: list[Frame] = field(default_factory=list)
+    error: str = ""
+    message: list[str] = field(default_factory=list)
+    end: int = 0
+    """The line of its exception, once that is there."""
+    open: bool = False
+    """Whether the message of its exception begins on the next line."""
 
-    def closed(self, end: int, error: str, message: str) -> Traceback:
-        frames = tuple(self.frames)
-        return Traceback(self.line, end, frames, error, message, self.rank, self.level, self.chained)
+    def bare(self, text: str) -> str:
+        match = self.before.match(text) if self.before is not None else None
+        return text[match.end() :] if match else text
+
+    def closed(self) -> Traceback:
+        return Traceback(
+            line=self.line,
+            end=self.end or self.touched,
+            frames=tuple(self.frames),
+            error=self.error,
+            message="\n".join(self.message),
+            rank=self.rank,
+            level=self.level,
+            chained=self.chained,
+        )
+
+    @property
+    def told(self) -> bool:
+        """Whether there is enough of it to tell: what begins in the middle must at least end."""
+        return self.headed or bool(self.end)
 
 
 def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
     """Every traceback in ``lines``, as it ends; the first of them is line ``first`` of the log.
 
     A line that names its process belongs to that process's traceback, one that does not to the one that was
-    last written to: engines dress the first line of a record alone.
+    last written to: engines dress the first line of a record alone. A log that begins in the middle of a
+    traceback has that one without its head.
     """
     going: list[_Open] = []
     chained: set[str | None] = set()
-    last = first
+    begun = first > 1
     for last, raw in enumerate(lines, first):
         line = undress(raw)
-        for lost in [one for one in going if last - one.touched > LONGEST]:
+        head = line.text.endswith(HEADER)
+        begun = begun or head
+        for lost in [one for one in going if last - one.touched > (AFTER if one.end else LONGEST)]:
             going.remove(lost)
-            yield lost.closed(lost.touched, "", "")
-        if line.text.rstrip().endswith(HEADER):
-            going.append(_Open(last, line.rank, line.level, line.rank in chained, last))
+            if lost.told:
+                yield lost.closed()
+        one = _belongs(line, going)
+        if one is not None and one.end:
+            if not head and _goes_on(one, line, last):
+                continue
+            going.remove(one)
+            yield one.closed()
+            one = _belongs(line, going)
+        if head:
+            going.append(_opened(line, last, chained=line.rank in chained))
             chained.discard(line.rank)
         elif line.text.startswith(_CHAINED):
             chained.add(line.rank)
-        elif (one := _belongs(line, going)) is not None:
-            ended = _take(one, line, last)
-            if ended is not None:
-                going.remove(one)
-                yield ended
-    for lost in going:
-        yield lost.closed(lost.touched, "", "")
+        elif one is not None:
+            _take(one, line, last)
+        elif not begun and _FRAME.match(line.text):
+            begun = True
+            going.append(_Open(last, line.rank, line.level, False, last, headed=False))
+            _take(going[-1], line, last)
+    yield from (one.closed() for one in going if one.told)
+
+
+def _opened(line: Line, number: int, *, chained: bool) -> _Open:
+    before = line.text[: -len(HEADER)]
+    pattern = re.compile(_DIGITS.sub(r"\\d+", re.escape(_GROUP.sub("| ", before)))) if before else None
+    return _Open(number, line.rank, line.level, chained, number, pattern)
 
 
 def _belongs(line: Line, going: list[_Open]) -> _Open | None:
@@ -91,18 +149,34 @@ def _belongs(line: Line, going: list[_Open]) -> _Open | None:
     return max(own or fitting, key=lambda one: one.touched, default=None)
 
 
-def _take(one: _Open, line: Line, number: int) -> Traceback | None:
-    """Add a line to a traceback; the whole where it ends with that line."""
-    text = line.text
+def _take(one: _Open, line: Line, number: int) -> None:
+    """Add a line to a traceback that has not ended."""
+    text = one.bare(line.text)
+    last = one.frames[-1] if one.frames else None
     if frame := _FRAME.match(text):
+        one.flat = one.flat or not text[0].isspace()
+        one.logged = line.logged
         one.frames.append(Frame(frame[1], int(frame[2]), frame[3] or ""))
         one.touched = number
-    elif text[:1].isspace():
+    elif text[:1].isspace() or (one.flat and last and not last.text and not _ERROR_NAME.match(text)):
         source = text.strip()
-        if one.frames and not one.frames[-1].text and source.strip("^~"):
-            bare = one.frames[-1]
-            one.frames[-1] = Frame(bare.file, bare.line, bare.function, source)
+        if last and not last.text and source.strip("^~"):
+            one.frames[-1] = Frame(last.file, last.line, last.function, source)
         one.touched = number
-    elif one.frames and (error := _ERROR.match(text)) and not (line.logged and line.rank != one.rank):
-        return one.closed(number, error[1], (error[2] or "").strip())
-    return None
+    elif last and (error := _ERROR.match(text)) and not (line.logged and line.rank != one.rank):
+        one.error, one.message = error[1], [(error[2] or "").strip()]
+        one.open = error[2] == ""
+        one.end = one.touched = number
+
+
+def _goes_on(one: _Open, line: Line, number: int) -> bool:
+    """Whether a line goes on with the message of an exception: it is set in, or the message has not begun."""
+    text = one.bare(line.text)
+    if not text.strip(" +-") or number != one.touched + 1 or len(one.message) >= MESSAGE:
+        return False
+    if not (text[:1].isspace() or one.open) or _FRAME.match(text) or (line.logged and not one.logged):
+        return False
+    one.open = False
+    one.message = [*filter(None, one.message), text.strip()]
+    one.touched = number
+    return True
