@@ -47,9 +47,10 @@ print("MADE", made.name, made.fingerprint, flush=True)
 REPOSITORY = Path(__file__).parent.parent
 
 
-def creating(home: Home, *requirements: str) -> subprocess.Popen[str]:
+def creating(home: Home, *requirements: str, first: str = "") -> subprocess.Popen[str]:
+    """Start it; ``first``, lines of Python, are done before."""
     return subprocess.Popen(
-        [sys.executable, "-c", CREATE, str(home.root), *requirements],
+        [sys.executable, "-c", first + CREATE, str(home.root), *requirements],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -247,12 +248,20 @@ def test_an_environment_that_exists_is_used_from_a_home_that_cannot_be_written(h
     assert sorted(home.root.rglob("*")) == before
 
 
+NEVER_DONE = """
+import time
+from pathlib import Path
+Path.rename = lambda *_: time.sleep(600)  # what would make it complete
+"""
+
+
 def test_killed_half_way_nothing_looks_complete_and_the_next_one_clears_up(home: Home) -> None:
-    # Big enough to be still unpacking when the kill comes.
-    with creating(home, "flashinfer-python==0.6.5") as first:
-        until = time.monotonic() + 60
-        while not any(home.environments.glob(f"{PARTIAL}/*/whole/site/*")) and time.monotonic() < until:
+    # Big enough to be still unpacking when the kill comes, and not complete however late that is.
+    with creating(home, "flashinfer-python==0.6.5", first=NEVER_DONE) as first:
+        until = time.monotonic() + 300
+        while not any(home.environments.glob(f"{PARTIAL}/*/whole/site/*")):
             assert first.poll() is None, first.stdout and first.stdout.read()
+            assert time.monotonic() < until, "nothing is unpacked"
         os.kill(first.pid, signal.SIGKILL)
     assert list_environments(home) == []
     assert len(hidden(home, PARTIAL)) == 2, "a folder in the making and its lock"
