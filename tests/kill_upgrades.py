@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from stress import PATIENCE, ended, fork, hear
 
 from memory.clock import SystemClock
@@ -95,12 +96,15 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, Any]:
     making = 0
     choose(home, NAME, chosen(first), "create", SystemClock())
     seen: Counter[str] = Counter()
+    below: list[psutil.Process] = []
     # The moments are random: until they were within everything that can be done.
     while seen.total() < count or (not (seen.keys() >= KINDS and making > 5) and seen.total() < 10 * count):
         before = read_history(home, NAME)
         child, reading = fork(lambda say: work_on(home, say, chance.random()))
         said = hear(reading, PATIENCE, lines=chance.randrange(1, 6))
         select.select([], [], [], chance.choice([0.0, chance.random() / 100, chance.random() / 3]))
+        os.kill(child, signal.SIGSTOP)  # so that it starts no more
+        below = psutil.Process(child).children(recursive=True)
         os.kill(child, signal.SIGKILL)
         said += hear(reading)
         os.close(reading)
@@ -115,6 +119,8 @@ def kills(home: Home, count: int, chance: random.Random) -> dict[str, Any]:
         check_whole(open_environment(home, NAME))
         for environment in list_environments(home):
             check_whole(environment)
+    # What the last one had started ends at a time of its own, and may be writing until then.
+    psutil.wait_procs(below, timeout=PATIENCE)
     collect(home, collection(home).gone)
     assert list((home.environments / PARTIAL).iterdir()) == []
     left = list_environments(home)

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import Wheels
 
@@ -262,7 +263,9 @@ def test_killed_half_way_nothing_looks_complete_and_the_next_one_clears_up(home:
         while not any(home.environments.glob(f"{PARTIAL}/*/whole/site/*")):
             assert first.poll() is None, first.stdout and first.stdout.read()
             assert time.monotonic() < until, "nothing is unpacked"
+        below = psutil.Process(first.pid).children(recursive=True)
         os.kill(first.pid, signal.SIGKILL)
+    psutil.wait_procs(below, timeout=120)  # they end by themselves, at a time of their own
     assert list_environments(home) == []
     assert len(hidden(home, PARTIAL)) == 2, "a folder in the making and its lock"
     with pytest.raises(ToolError, match="there is none yet"):
