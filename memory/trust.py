@@ -139,3 +139,19 @@ def _tells_apart(rung: Sequence[Position], above: Position) -> bool:
     """Whether what stands above agrees with some of a rung and not with the others."""
     agree = {one.says for one in rung if one.sign * above.sign >= 0}
     return len(agree) == 1
+
+
+def deciding(row: Mapping[str, Any]) -> list[str]:
+    """What would decide between findings that contradict each other, cheapest first, for one of them (a row
+    of ``v_findings``, its packages as a mapping)."""
+    subject = f"{row['component']} {row['backend']}"
+    packages = " ".join(f"-p {name}=={version}" for name, version in row["packages"].items())
+    about = f"{subject} --arch {row['arch']} {packages}".strip()
+    level = Level(row["level"])
+    if level is Level.REPORT:
+        return [f"reading the source: agent explain {about}"]
+    above = [one for one in Level if LADDER.index(one) > LADDER.index(level) and one is not Level.COMPILE]
+    again = [f"reading it again: agent explain {about}"] if level is Level.STATIC else []
+    if level is not Level.STATIC:
+        again = [f"the same {level.value} again, which decides unless it is a success against a failure"]
+    return again + [f"a {one.value} on {row['arch']}, which outranks both" for one in above[:1]]

@@ -15,11 +15,10 @@ from typing import Any
 from memory.database import Folded, StoreError, damage, explained, open_to_read
 from memory.home import Home
 from memory.migrations import NEWEST, check_version, version_of
+from memory.search import CURRENT, LEVEL_WORTH, MOST_RANKED, STATUS_WORTH, filters, query, worth
+from memory.trust import LADDER
 
 Row = Mapping[str, Any]
-
-MOST_WORDS = 40
-MOST_CHARACTERS = 2000
 
 _NEWEST_FIRST = "ORDER BY seen_at DESC, transcript DESC, event DESC"
 
@@ -34,44 +33,69 @@ class Views:
         self,
         *,
         text: str = "",
-        statuses: Iterable[str] = ("current",),
+        statuses: Iterable[str] = (CURRENT,),
+        disputed: bool = False,
         packages: Mapping[str, str] | None = None,
         limit: int | None = None,
         **equal: str | None,
     ) -> list[Row]:
-        """Findings, newest first. ``equal``: component, backend, arch, engine, level, verdict, outcome.
+        """Findings, newest first. ``equal``: component, backend, arch, engine, level, verdict, outcome or
+        origin.
 
-        Each word of ``text`` must stand in the sentence, the scenario or the evidence; ``packages`` maps
-        distribution names to versions (``""``: any); no ``statuses`` means all.
+        Every word of ``text`` must begin a word of the sentence, the scenario or the evidence; ``packages``
+        maps distribution names to versions (``""``: any); no ``statuses`` means all; ``disputed`` adds those
+        that are contradicted while nothing has decided.
         """
-        where, values = _equal(equal, _FINDING_FILTERS)
-        wanted = tuple(statuses)
-        if wanted:
-            where.append(f"status IN ({', '.join('?' * len(wanted))})")
-            values += wanted
-        words = text.split()
-        if len(packages or {}) > MOST_WORDS:
-            raise StoreError(
-                f"{len(packages or {})} packages are too many to look for; give at most {MOST_WORDS}"
-            )
-        if len(words) > MOST_WORDS or len(text) > MOST_CHARACTERS:
-            raise StoreError(
-                f"{len(words)} words of {len(text)} characters are too many to look for; "
-                f"give at most {MOST_WORDS} of {MOST_CHARACTERS} in all"
-            )
-        for word in words:
+        where, values = filters(statuses, disputed, packages, equal)
+        if text:
+            asked = query(text, {})
+            if asked is None:
+                return []
             where.append(
-                "(sentence LIKE ? ESCAPE '\\' OR scenario LIKE ? ESCAPE '\\' OR id IN"
-                " (SELECT finding FROM v_evidence WHERE text LIKE ? ESCAPE '\\' OR file LIKE ? ESCAPE '\\'))"
+                "id IN (SELECT f.id FROM words JOIN findings f ON f.rowid = words.rowid WHERE words MATCH ?)"
             )
-            values += [_like(word)] * 4
-        for name, version in (packages or {}).items():
-            where.append(
-                "EXISTS (SELECT 1 FROM json_each(packages) WHERE"
-                " lower(replace(replace(key, '_', '-'), '.', '-')) = ? AND (? = '' OR value = ?))"
-            )
-            values += [name.lower().replace("_", "-").replace(".", "-"), version, version]
-        return self._all("v_findings", f"{_where(where)} {_NEWEST_FIRST}{_limit(limit)}", values)
+            values.append(asked)
+        rest = f"{_where(where)} {_NEWEST_FIRST}{_limit(limit)}"
+        return self._all("v_findings", rest, values, newest=bool(text))
+
+    def search(
+        self,
+        text: str,
+        *,
+        statuses: Iterable[str] = (),
+        packages: Mapping[str, str] | None = None,
+        limit: int = 50,
+        **equal: str | None,
+    ) -> list[Row]:
+        """Findings by words, the best first: relevance × status × level. The filters are those of
+        :meth:`findings`. Of very many the newest :data:`MOST_RANKED` are ranked."""
+        asked = query(text, {name: value for name, value in equal.items() if value})
+        if asked is None:
+            return []
+        where, values = filters(statuses, False, packages, equal)
+        hits = (
+            "JOIN (SELECT f.id AS hit, h.relevance FROM (SELECT rowid AS number, -bm25(words, 4.0, 1.0) AS"  # noqa: S608
+            f" relevance FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT {MOST_RANKED:d}) h"
+            " JOIN findings f ON f.rowid = h.number) ON hit = id"
+        )
+        order = f"ORDER BY relevance * {worth('status', STATUS_WORTH)} * {worth('level', LEVEL_WORTH)} DESC"
+        rest = f"{hits} {_where(where)} {order}, seen_at DESC, id{_limit(limit)}"
+        return self._all("v_findings", rest, [asked, *values], newest=True)
+
+    def matrix(self, *, packages: Mapping[str, str] | None = None, **equal: str | None) -> list[Row]:
+        """Of each component, backend and architecture the finding with the best evidence that stands: of the
+        highest rung, ours before others', the newest. ``cell``: how many findings it has in all."""
+        where, values = filters((CURRENT,), True, packages, equal)
+        rungs = " ".join(f"WHEN '{level}' THEN {rank}" for rank, level in enumerate(LADDER))
+        best = (
+            f"row_number() OVER (PARTITION BY component, backend, arch ORDER BY CASE level {rungs} END DESC,"
+            " origin DESC, seen_at DESC, id) AS place, count(*) OVER (PARTITION BY component, backend, arch)"
+            " AS cell"
+        )
+        chosen = f"(SELECT *, {best} FROM v_findings {_where(where)})"  # noqa: S608 - ours
+        return self._all(
+            "v_findings", "WHERE place = 1 ORDER BY component, backend, arch", values, chosen, newest=True
+        )
 
     def finding(self, prefix: str) -> Row:
         """The one finding whose id begins with ``prefix``."""
@@ -80,6 +104,31 @@ class Views:
     def evidence(self, finding: str) -> list[Row]:
         """What a finding (its whole id) rests on, in the order in which it was given."""
         return self._all("v_evidence", "WHERE finding = ? ORDER BY number", [finding])
+
+    def measurements(self, finding: str) -> list[Row]:
+        """The numbers of a finding, and where each stands."""
+        return self._all("v_measurements", "WHERE finding = ? ORDER BY number", [finding], newest=True)
+
+    def sightings(self, finding: str) -> list[Row]:
+        """The events that recorded a finding, in order."""
+        return self._all(
+            "v_sightings", "WHERE finding = ? ORDER BY at, transcript, event", [finding], newest=True
+        )
+
+    def rivals(self, finding: str) -> list[Row]:
+        """Others of the same subject that stand for what they say, the newest first."""
+        same = (
+            "id IN (SELECT latest FROM positions WHERE subject = (SELECT subject FROM findings WHERE id = ?))"
+        )
+        return self._all(
+            "v_findings", f"WHERE {same} AND id <> ? {_NEWEST_FIRST}", [finding, finding], newest=True
+        )
+
+    def experiments(self, transcript: str, hypothesis: str | None = None) -> list[Row]:
+        """What was run or read to find out, in order; for one hypothesis where it is named."""
+        about, values = ("AND hypothesis = ?", [hypothesis]) if hypothesis else ("", [])
+        rest = f"WHERE transcript = ? {about} ORDER BY asked_event"
+        return self._all("v_experiments", rest, [transcript, *values], newest=True)
 
     def investigations(self, *, limit: int | None = None) -> list[Row]:
         """Investigations, newest first."""
@@ -120,9 +169,15 @@ class Views:
         raise StoreError(f"{prefix!r} fits {len(rows)} of them ({names}…); give more of the id")
 
     def _all(
-        self, view: str, rest: str = "", values: Iterable[Any] = (), *, newest: bool = False
+        self,
+        view: str,
+        rest: str = "",
+        values: Iterable[Any] = (),
+        chosen: str | None = None,
+        *,
+        newest: bool = False,
     ) -> list[Row]:
-        """Rows of a view. ``rest`` of the query is fixed text with ``?``.
+        """Rows of a view. ``rest`` of the query is fixed text with ``?``; so is ``chosen``, what they are of.
 
         ``newest``: none of a database with an older schema.
         """
@@ -138,14 +193,11 @@ class Views:
                 described = 'SELECT name, type, "notnull" FROM pragma_table_info(?)'
                 columns = connection.execute(described, (view.removeprefix("v_"),)).fetchall()
                 connection.row_factory = sqlite3.Row
-                found = connection.execute(f"SELECT * FROM {view} {rest}", tuple(values))  # noqa: S608
+                found = connection.execute(f"SELECT * FROM {chosen or view} {rest}", tuple(values))  # noqa: S608
                 rows: list[Row] = [dict(row) for row in found]
         if not all(_sound(row, columns) for row in rows):
             raise damage(self._path, "a row makes no sense")
         return rows
-
-
-_FINDING_FILTERS = ("component", "backend", "arch", "engine", "level", "verdict", "outcome")
 
 
 def _sound(row: Row, columns: list[tuple[str, str, int]]) -> bool:
@@ -156,14 +208,6 @@ def _sound(row: Row, columns: list[tuple[str, str, int]]) -> bool:
         for name, kind, required in columns
         if name in row
     )
-
-
-def _equal(given: Mapping[str, str | None], allowed: tuple[str, ...]) -> tuple[list[str], list[Any]]:
-    unknown = set(given) - set(allowed)
-    if unknown:
-        raise TypeError(f"no such filter: {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
-    chosen = {name: value for name, value in given.items() if value}
-    return [f"{name} = ?" for name in chosen], list(chosen.values())
 
 
 def _where(conditions: list[str]) -> str:

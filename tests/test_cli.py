@@ -101,7 +101,7 @@ def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
         (["fndings", "list"], 2, ["did you mean findings?"]),
         (["transcripts", "shw"], 2, ["did you mean show?"]),
         (["transcripts"], 2, ["agent transcripts needs a command: list, show"]),
-        (["findings"], 2, ["agent findings needs a command: list, rebuild, show"]),
+        (["findings"], 2, ["agent findings needs a command: list, search, show"]),
         (["environment"], 2, ["agent environment needs a command: create, list, show"]),
         (["report"], 2, ["--last"]),
         (["report", "--last"], 2, ["no transcripts yet"]),

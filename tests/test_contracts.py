@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
@@ -16,6 +18,8 @@ from golden.samples import BODIES, CONTRACTS, FOLDER, TRANSCRIPT, contract_file,
 from pydantic import ValidationError
 
 from memory import vocabulary
+from memory.home import Home
+from memory.store import Store
 from memory.vocabulary import (
     Because,
     Contract,
@@ -98,8 +102,24 @@ def test_concepts_explains_every_word(words: type) -> None:
 
 
 def test_concepts_lists_the_events_of_the_format() -> None:
-    table = re.findall(r"^\| `(\w+)` \|(.*)\|$", CONCEPTS.read_text("utf-8"), re.MULTILINE)
+    events_of = CONCEPTS.read_text("utf-8").partition("## Transcript format 1")[2]
+    table = re.findall(r"^\| `(\w+)` \|(.*)\|$", events_of, re.MULTILINE)
     listed = {kind: set(re.findall(r"`(\w+)`", rest)) for kind, rest in table}
     for body in BODIES:
         assert body.kind in listed
         assert set(type(body).model_fields) - {"kind"} == listed[body.kind]
+
+
+def test_concepts_promises_the_columns_of_every_view(home: Home) -> None:
+    """In their order, for those who count them."""
+    table = re.findall(r"^\| `(v_\w+)` \|(.*)\|$", CONCEPTS.read_text("utf-8"), re.MULTILINE)
+    promised = {name: re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", rest)) for name, rest in table}
+    with Store(home), closing(sqlite3.connect(home.findings_db)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+        there = {
+            name: [
+                column for (column,) in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))
+            ]
+            for name in names
+        }
+    assert promised == there

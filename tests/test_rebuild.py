@@ -40,7 +40,7 @@ Finished = subprocess.CompletedProcess[str]
 
 PROGRAM = """
 import os, resource, sys
-import agent.cli.findings, transcripts.catch_up
+import agent.cli.findings_read, agent.cli.findings_rebuild, transcripts.catch_up
 from agent.cli.main import run
 {first}
 sys.exit(run(sys.argv[1:]))
