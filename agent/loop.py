@@ -19,6 +19,7 @@ from agent.execute import Result
 from agent.interrupts import Interrupts
 from agent.text import shorten
 from memory.vocabulary import Effect, Finding
+from tools.stopping import Stopped
 from transcripts.events import (
     Body,
     Called,
@@ -117,7 +118,7 @@ class Investigation:
                 if self.board.concluded is not None:
                     return self.board.concluded
             return self._conclude("stopped", 4, f"stopped after {MOST_TURNS} decisions without an answer")
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped):
             self.interrupts.hold()  # it is ending: who asks again gets what they want
             self._close_calls("interrupted", "interrupted before it returned")
             return self._conclude("interrupted", 130, "interrupted; what was found so far is kept")

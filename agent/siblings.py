@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from tools.stopping import Stop, check, under
+from tools.stopping import Stop, Stopped, check, under, under_stop
 
 MOST = 8
 """Calls that run at the same time."""
@@ -45,7 +45,8 @@ def side_by_side(jobs: Sequence[Job[T]], most: int = MOST) -> Generator[T]:
     """What each job returns, in order, each as soon as it and those before it have ended.
 
     What a job raises is raised in its place, when no other runs any more. At ``KeyboardInterrupt`` whatever
-    has ended is given first, also behind one that has not, and then it goes on its way. Close the generator
+    has ended is given first, also behind one that has not, and then it goes on its way; the same where this
+    thread is asked to stop. Close the generator
     (or exhaust it) to be sure that nothing runs any more.
     """
     crew = _Crew(jobs, most)
@@ -61,7 +62,7 @@ def side_by_side(jobs: Sequence[Job[T]], most: int = MOST) -> Generator[T]:
                 raise outcome.error
             given = index
             yield outcome
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         crew.stop()
         for index in sorted(index for index in crew.ended if index > given):
             outcome = crew.ended[index]
@@ -127,7 +128,12 @@ class _Crew(Generic[T]):
         self._news.put(index)
 
     def wait(self) -> None:
-        """Until another job has ended."""
+        """Until another job has ended. Raises :class:`Stopped` where this thread is asked to stop."""
+        while under_stop():
+            check()
+            with suppress(Empty):
+                self._news.get(timeout=0.05)
+                return
         self._news.get()
 
     def stop(self) -> None:

@@ -56,6 +56,11 @@ def under(stop: Stop) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+def under_stop() -> bool:
+    """Whether somebody can ask this thread to stop."""
+    return _CURRENT.get() is not None
+
+
 def check() -> None:
     """Raise :class:`Stopped` if this thread was asked to stop."""
     stop = _CURRENT.get()
