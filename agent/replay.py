@@ -13,13 +13,15 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from agent.board import Board
 from agent.drivers import make_driver
+from agent.drivers.outside import Outside
 from agent.execute import Result
-from agent.loop import Call, Driver, Investigation
+from agent.loop import Call, Decision, Driver, Investigation
 from agent.session import failed_calls
 from memory.artifacts import ArtifactError
 from memory.canonical import canonical
@@ -184,6 +186,8 @@ def replay(
 
     def go_on(resumed: Resumed | None) -> None:
         driver = drivers(board.driver if resumed is None else resumed.driver)
+        if isinstance(driver, Outside):
+            driver = Outside(partial(_decided_outside, tape))
         investigation = Investigation(name, tape, board, driver, Recorded(tape, whole))
         with suppress(StoppedError):
             if resumed is not None:
@@ -201,6 +205,27 @@ def replay(
     except DivergedError as difference:
         return Replayed(difference.event, board, difference)
     return Replayed(board.events, board)
+
+
+def _decided_outside(tape: Tape, board: Board) -> Decision:
+    """What was decided outside then: nobody can be asked again, so it is taken as it is recorded."""
+    event = tape.peek()
+    if event is None or isinstance(event.data, Resumed):
+        raise StoppedError
+    if _interrupted(event.data):
+        raise RecordedInterrupt
+    if isinstance(event.data, Concluded):
+        return Decision(conclude=event.data)
+    called = [event.data for ahead in range(tape.calls()) if (event := tape.peek(ahead)) is not None]
+    if not called:
+        raise DivergedError(event.seq, event.data, None)
+    return Decision(
+        calls=[
+            Call(one.tool, dict(one.input), one.why, one.rung, one.hypothesis)
+            for one in called
+            if isinstance(one, Called)
+        ]
+    )
 
 
 def same(recorded: Body, chosen: Body) -> bool:

@@ -45,6 +45,7 @@ COMMANDS = {
     "transcripts": ("agent.cli.transcripts:transcripts", "Read what was done."),
     "findings": ("agent.cli.findings:findings", "Read what is known."),
     "environment": ("agent.cli.environment:environment", "The packages that are investigated."),
+    "mcp": ("agent.cli.mcp:mcp", "Serve the tools to another agent."),
     "doctor": ("agent.cli.doctor:doctor", "Check this machine, with fixes."),
 }
 

@@ -26,6 +26,10 @@ def make_driver(name: str) -> Driver:
         from agent.drivers.reporter import Reporter
 
         return Reporter()
+    if name == "mcp":
+        from agent.drivers.outside import Outside
+
+        return Outside()
     if name in DRIVERS:
         raise DriverError(f"this version has no {name} driver; there is: planner")
     raise DriverError(f"no driver {name!r} here; there is: planner")

@@ -1,0 +1,155 @@
+"""One investigation that a client decides: the loop in a thread of its own, and what it is asked to do next.
+
+What is asked at the same time becomes one decision, as of any driver. The board belongs to the loop's thread;
+answers are made there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from agent.board import Board
+from agent.drivers.outside import Outside, asked, gone
+from agent.loop import Decision, Driver
+from agent.mcp.telling import ended_text, ground_text, result_text
+from agent.text import shorten
+from tools.stopping import Stop, under
+from transcripts.events import Concluded
+
+MOST = 64
+"""Calls of one decision."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client is told. ``wrong``: what was asked for did not come about."""
+
+    text: str
+    wrong: bool = False
+
+
+def _promise() -> Future[Answer]:
+    """An answer to come. Who waits for it may go away, which cancels nothing."""
+    future: Future[Answer] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+@dataclass(frozen=True)
+class _Wish:
+    tool: str
+    input: Mapping[str, Any]
+    answer: Future[Answer] = field(default_factory=_promise)
+
+
+class Desk:
+    """``run`` is the whole investigation, with the driver and the words of the desk that it is given.
+
+    ``begun`` is answered once a client may decide; ``doing`` is what is going on. ``turn``: of those who
+    share it one acts at a time, since tools may fork, and change what others read.
+    """
+
+    def __init__(self, name: str, run: Callable[[Desk], Concluded], turn: threading.Lock) -> None:
+        self.name = name
+        self.begun = _promise()
+        self.doing = "working"
+        self._run = run
+        self._turn = turn
+        self._inbox: SimpleQueue[_Wish | None] = SimpleQueue()
+        self._given: list[_Wish] = []
+        """What the last decision was made of; its first call is the ``_first`` one of the board."""
+        self._first = 0
+        self._board: Board | None = None
+        self._lock = threading.Lock()
+        self._end: Answer | None = None
+        self._stop = Stop()
+        # A daemon: whatever is stuck in Python ends with the program, and its transcript can be gone on with.
+        self._thread = threading.Thread(target=self._work, name=f"investigation {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return self._end is not None
+
+    @property
+    def driver(self) -> Driver:
+        return Outside(self._next)
+
+    def ask(self, tool: str, given: Mapping[str, Any]) -> Future[Answer]:
+        """Have ``tool`` run; what came of it is the future's, whatever it was."""
+        wish = _Wish(tool, given)
+        with self._lock:
+            if self._end is None:
+                self._inbox.put(wish)
+            else:
+                wish.answer.set_result(self._end)
+        return wish.answer
+
+    def leave(self) -> None:
+        """Nothing more is asked; what runs is asked to end."""
+        self._stop.ask()
+        self._inbox.put(None)
+
+    def join(self, seconds: float) -> None:
+        """Wait until the end is on record, at most ``seconds``."""
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        try:
+            with self._turn, under(self._stop):
+                concluded = self._run(self)
+            end = Answer(ended_text(self.name, concluded), concluded.exit_code > 1)
+        except Exception as error:  # noqa: BLE001 - the client is told, whatever it was
+            end = Answer(shorten(f"investigation {self.name} cannot go on: {error}", 800), wrong=True)
+        with self._lock:
+            self._end = end
+        if not self.begun.done():
+            self.begun.set_result(end)
+        self._settle()
+        while (wish := self._waiting()) is not None:
+            wish.answer.set_result(end)
+
+    def _next(self, board: Board) -> Decision:
+        """What the client wants next, once it says so."""
+        self._board = board
+        if not self.begun.done():
+            self.begun.set_result(Answer(ground_text(board)))
+        self._settle()
+        wish = None if self._stop.asked else self._wished()
+        if wish is None:
+            return gone(board)
+        while wish is not None:
+            self._given.append(wish)
+            wish = self._waiting() if len(self._given) < MOST else None
+        self._first = len(board.calls) + 1
+        return Decision(calls=[asked(board, one.tool, one.input) for one in self._given])
+
+    def _wished(self) -> _Wish | None:
+        """What is asked for next; others have their turn until it is."""
+        self._turn.release()
+        try:
+            return self._inbox.get()
+        finally:
+            self._turn.acquire()
+
+    def _waiting(self) -> _Wish | None:
+        try:
+            return self._inbox.get_nowait()
+        except Empty:
+            return None
+
+    def _settle(self) -> None:
+        """Answer what the last decision was made of."""
+        given, self._given = self._given, []
+        for number, wish in enumerate(given, self._first):
+            assert self._board is not None, "decisions are made of a board"
+            text, wrong = result_text(self._board, f"c{number}")
+            end = f"\n{self._end.text}" if self._end is not None else ""
+            wish.answer.set_result(Answer(text + end, wrong))

@@ -1,0 +1,79 @@
+"""A server from its start to its end: what it was given is there, and what was begun is ended on record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.to_thread
+
+from agent.mcp.begin import Beginnings, Given
+from agent.mcp.desks import Desks
+from agent.mcp.http import HOST, PATH, listening, serve_http
+from agent.mcp.server import make_server
+from agent.mcp.stdio import serve_stdio
+from agent.policy import Policy
+from agent.session import Setting
+from memory.home import Home
+from memory.vocabulary import Effect
+from tools.environment.store import open_environment
+from tools.errors import ToolError
+from tools.registry import registry
+from transcripts.redaction.secrets import JSON
+
+
+def serve(
+    home: Home,
+    given: Given,
+    allowed: frozenset[Effect],
+    say: Callable[[str], None],
+    redact: Callable[[JSON], JSON],
+    port: int | None,
+    token: str,
+) -> None:
+    """Serve until the client closes its end (``port`` None: stdin and stdout), or until asked to end.
+
+    ``allowed``: effects besides reading. Raises ``ToolError`` where what was given is not there, or the port
+    is taken.
+    """
+    if given.environment is not None:
+        open_environment(home, given.environment)
+    policy = Policy(allowed | {Effect.READS})
+    tools = registry()
+    setting = Setting(say=say, tools=tools, policy=policy, redact=redact)
+    desks = Desks(home, Beginnings(home, given, policy, say), setting, shared=port is not None)
+    server = make_server(desks, tools, policy)
+    logging.getLogger().addHandler(_Said(say))
+    if port is None:
+        anyio.run(_ended, desks, serve_stdio(server))
+        return
+    try:
+        listener = listening(port)
+    except OSError as error:
+        raise ToolError(
+            f"cannot listen on {HOST}:{port}: {error.strerror or error}; choose another"
+        ) from error
+    with listener:
+        say(f"serving on http://{HOST}:{listener.getsockname()[1]}{PATH}")
+        anyio.run(_ended, desks, serve_http(server, listener, token))
+
+
+async def _ended(desks: Desks, serving: Awaitable[None]) -> None:
+    """Serve, and then have every investigation end on record."""
+    try:
+        await serving
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(desks.close)
+
+
+class _Said(logging.Handler):
+    """Warnings of libraries, said as all else is: what a client sent may stand in them."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.getMessage())
