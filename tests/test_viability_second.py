@@ -21,7 +21,7 @@ from tools.viability.trace import Trace, TraceInput, trace_many
 
 SECOND = Path(__file__).parent / "viability_fixtures" / "second"
 ARCHS = ("sm90", "sm100", "sm120")
-PASSES, BLOCKED, UNKNOWN = Verdict.NO_STATIC_OBSTACLE, Verdict.BLOCKED, Verdict.UNKNOWN
+PASSES, BLOCKED = Verdict.NO_STATIC_OBSTACLE, Verdict.BLOCKED
 ORACLE, SPIN = "vllm/layers/oracle.py", "vllm/layers/spin.py"
 
 
@@ -96,9 +96,9 @@ def test_a_backend_for_another_kind_of_layer_is_judged_there(engine: Engine) -> 
     assert verdicts(engine, "spin", "THIN") == [BLOCKED, BLOCKED, PASSES]
 
 
-def test_a_backend_that_no_kind_of_layer_takes_is_unknown(engine: Engine) -> None:
+def test_a_backend_that_is_refused_whatever_the_kind_of_layer_is_blocked(engine: Engine) -> None:
     engine.edit(SPIN, "if deep != cls.is_deep():", "if cls.is_deep():")
-    assert verdicts(engine, "spin", "DEEP") == [UNKNOWN, UNKNOWN, UNKNOWN]
+    assert verdicts(engine, "spin", "DEEP") == [BLOCKED, BLOCKED, BLOCKED]
 
 
 def test_one_option_for_all_linear_layers_is_meant_by_each_format(engine: Engine) -> None:

@@ -288,6 +288,8 @@ class Analysis:
             scenario = under(backend, arch)
             layer = self.layer_for(option, backend, scenario)
             assert layer is not None
+            if layer.unsuited and self._refused_alike(option, backend, arch, nominal(scenario)):
+                layer = replace(layer, unsuited=False)
             return self._run(layer, option, backend, arch, scenario)
 
         return lived
@@ -344,6 +346,16 @@ class Analysis:
             yield layer
         for layer in plain if len(plain) > 1 else []:
             yield from self.discovery.of_other_kinds(layer)
+
+    def _refused_alike(
+        self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
+    ) -> bool:
+        """Whether one test refuses a backend in every kind of layer: then the kind makes no difference."""
+        runs = (
+            self._run(layer, option, backend, arch, scenario) for layer in self._candidates(option, scenario)
+        )
+        first = _refusal(next(runs))
+        return first is not None and all(_refusal(run) == first for run in runs)
 
     @staticmethod
     def _works(run: Run) -> bool:
@@ -442,6 +454,14 @@ def _key(
 
 def _refuses(run: Run) -> bool:
     return run.refused is not None and run.refused.proven
+
+
+def _refusal(run: Run) -> tuple[object, ...] | None:
+    """What refuses a run, whatever kind of layer it is of: a test of the device, or certain other tests."""
+    refused = run.refused
+    if refused is None or not refused.proven or Kind.MODEL in refused.guard.kinds:
+        return None
+    return refused.site, Kind.ARCH if Kind.ARCH in refused.guard.kinds else refused.guard.sites
 
 
 def _frozen(scenario: Mapping[str, str]) -> Frozen:

@@ -130,7 +130,7 @@ def _cause(
             if arch == cell.arch:
                 continue
             there = again(cell.backend, arch)
-            if opens(there, run, refusal):
+            if opens(there, run, refusal) or _otherwise_only(there, refusal):
                 return Because.ARCHITECTURE
     for other in others:
         there = again(other, cell.arch)
@@ -163,6 +163,17 @@ def _passes(other: Run, refusal: RaiseRecord) -> bool:
         return True
     same = (there.site.file, there.site.line) == (refusal.site.file, refusal.site.line)
     return there.proven and not same
+
+
+def _otherwise_only(other: Run, refusal: RaiseRecord) -> bool:
+    """Whether the same place refuses ``other`` too, but for nothing that the device has to do with."""
+    there = other.refused
+    return (
+        there is not None
+        and there.proven
+        and (there.site, there.cause) == (refusal.site, refusal.cause)
+        and Kind.ARCH not in there.guard.kinds
+    )
 
 
 def _gets_past(other: Run, refusal: RaiseRecord) -> bool:
