@@ -93,6 +93,18 @@ def test_what_may_change_something_is_never_known_to_be_safe() -> None:
     assert not [command for command in commands if not parse_command(command).mutates]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *('sort -- "$X"', 'sort -k "$K" f', "sort '$X'", "X=f; sort $X", 'for f in a b; do sort "$f"; done'),
+        *('git diff HEAD.."$A"', 'git log --format="$X"', 'git show HEAD:"$F"', 'git show -- "$F"'),
+        *("head -n $N f", 'cat "$F"', 'grep foo "$X"', "awk 'NR == 5' \"$F\"", 'sed -n 5p -- "$F"'),
+    ],
+)
+def test_what_a_variable_cannot_make_an_option_that_writes_is_safe(command: str) -> None:
+    assert not parse_command(command).mutates
+
+
 ODD = {
     "a megabyte": "sed -n 1,5p f; " * 70_000,
     "as long as is read": "sed -n 1,5p f; " * 4_000,

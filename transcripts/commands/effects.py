@@ -25,6 +25,8 @@ def is_harmless(options: Options, program: Program) -> bool:
     too_many = program.most is not None and len(arguments) > program.most
     needed = program.facts.get("needs", "").split()
     refused = tuple(program.facts.get("refused", "").split())
+    if options.turns and not program.facts.get("whatever") and (refused or not program.grammar.any):
+        return False  # it has options that write or run something
     if refused and any(is_refused(name, refused) for name, _ in options.given):
         return False
     words = program.facts.get("words", "").split()

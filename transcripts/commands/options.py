@@ -46,6 +46,8 @@ class Options:
     """What stood behind ``--``, which is among ``arguments`` too."""
     unknown: bool = False
     """Something is not in the grammar, or may turn into an option when it runs."""
+    turns: bool = False
+    """Something may turn into an option when it runs: a value that is not known stands where one can."""
 
     def value(self, *names: str) -> Arg | None:
         """The last value of an option by any of its names."""
@@ -63,7 +65,9 @@ def parse_options(arguments: Sequence[Arg], grammar: Grammar) -> Options:
     found = Options()
     rest = list(arguments)
     while rest:
+        place = len(arguments) - len(rest)
         word = rest.pop(0)
+        found.turns |= word.unsure or (word.open and word.startswith(("$", "`")))
         if word == "--":
             found.after = list(rest)
             found.arguments += rest
@@ -82,6 +86,7 @@ def parse_options(arguments: Sequence[Arg], grammar: Grammar) -> Options:
             _single(word, rest, grammar, found)
         else:
             _short(word, rest, grammar, found)
+        found.turns |= any(one.unsure for one in arguments[place : len(arguments) - len(rest)])
     return found
 
 
