@@ -91,6 +91,23 @@ def test_what_is_no_session_is_one_line(tmp_path: Path) -> None:
     one_line(agent("transcripts", "import", str(tmp_path)), 2, "no session found")
 
 
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_of_several_paths_those_that_can_be_are_imported_and_the_others_are_said(
+    home: Home, tmp_path: Path, order: slice
+) -> None:
+    paths = [str(SAMPLES / next(iter(EXPECTED))), str(tmp_path / "gone"), str(tmp_path / "too")][order]
+    finished = agent("transcripts", "import", *paths, "--json", home=home.root)
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("agent: 2 of 3 paths not imported: there is no ")
+    assert paths[1] in line
+    assert str(tmp_path / "too") in line
+    imported = [one["id"] for one in json.loads(finished.stdout)["sessions"]]
+    with Library(home) as library:
+        assert [one.id for one in library.sessions()] == imported
+    assert len(imported) == 1
+
+
 def test_imported_sessions_stand_apart_from_investigations(home: Home) -> None:
     assert agent("transcripts", "list", "--imported", "--json").stdout.split() == [
         "{",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.cli.common import emit, json_option, progress, redactor, say, table, the_home
+from agent.cli.common import CommandError, emit, json_option, progress, redactor, say, table, the_home
 
 if TYPE_CHECKING:
     from transcripts.imported.model import Session
+    from transcripts.imported.recording import Kept
+    from transcripts.importers.source import ImportingError
 
 COUNTS = ("messages", "tool_calls", "failures", "segments")
 
@@ -22,7 +24,7 @@ def import_(paths: tuple[Path, ...], as_json: bool) -> None:
     """Sessions of other agents, from files, folders or databases; the format is told by what is in them.
 
     opencode, Claude Code, Codex, OpenAI messages, mini-swe-agent and SWE-agent. Importing again changes
-    nothing, or takes what is new.
+    nothing, or takes what is new. What can be imported is, also where another path is refused (exit code 2).
 
     \b
     Examples:
@@ -32,10 +34,19 @@ def import_(paths: tuple[Path, ...], as_json: bool) -> None:
     """
     from transcripts.imported.reader import Library
     from transcripts.importers.importing import import_path
+    from transcripts.importers.source import ImportingError
 
     home = the_home()
     clean = redactor().without
-    done = [kept for path in paths for kept in import_path(home, path, clean, progress)]
+    done: list[Kept] = []
+    failed: list[ImportingError] = []
+    for path in paths:
+        try:
+            done += import_path(home, path, clean, progress)
+        except ImportingError as error:
+            failed.append(error)
+    if failed and not done:
+        raise _all_of(failed, len(paths))
     # The same session from two places counts once, as it is kept.
     kept = {one.path: one for one in done}
     with Library(home, progress) as library:
@@ -47,6 +58,15 @@ def import_(paths: tuple[Path, ...], as_json: bool) -> None:
         emit({"sessions": found})
     else:
         say(table([*head(found), *map(cells, found)]))
+    if failed:
+        raise _all_of(failed, len(paths))
+
+
+def _all_of(failed: list[ImportingError], paths: int) -> Exception:
+    """One error for all paths that could not be imported."""
+    if paths == 1:
+        return failed[0]
+    return CommandError(f"{len(failed)} of {paths} paths not imported: {'; '.join(map(str, failed))}")
 
 
 def row(session: Session, children: int) -> dict[str, Any]:
