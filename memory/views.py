@@ -105,6 +105,15 @@ class Views:
         """What a finding (its whole id) rests on, in the order in which it was given."""
         return self._all("v_evidence", "WHERE finding = ? ORDER BY number", [finding])
 
+    def cited(self, findings: Iterable[str]) -> dict[str, list[Row]]:
+        """The cited lines of each of many findings, in order."""
+        given = "finding IN (SELECT value FROM json_each(?))"
+        rest = f"WHERE kind = 'source' AND {given} ORDER BY finding, number"
+        found: dict[str, list[Row]] = {}
+        for row in self._all("v_evidence", rest, [json.dumps(list(findings))]):
+            found.setdefault(row["finding"], []).append(row)
+        return found
+
     def measurements(self, finding: str) -> list[Row]:
         """The numbers of a finding, and where each stands."""
         return self._all("v_measurements", "WHERE finding = ? ORDER BY number", [finding], newest=True)

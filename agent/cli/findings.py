@@ -11,6 +11,7 @@ COMMANDS = {
     "search": ("agent.cli.findings_read:search", "Findings by words, the best first."),
     "show": ("agent.cli.findings_show:show", "One finding, and the whole chain behind it."),
     "matrix": ("agent.cli.findings_read:matrix", "The best evidence for every backend."),
+    "stale": ("agent.cli.findings_stale:stale", "Which no longer hold in other packages."),
     "sql": ("agent.cli.findings_sql:sql", "One question in SQL."),
     "rebuild": ("agent.cli.findings_rebuild:rebuild", "Make every row again from the transcripts."),
 }
