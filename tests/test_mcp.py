@@ -58,7 +58,7 @@ def test_a_client_investigates_and_what_it_found_is_kept_with_evidence_that_chec
     async def client(session: Client) -> None:
         offered = {tool.name for tool in (await session.list_tools()).tools}
         assert set(registry()) <= offered
-        refused(await session.call_tool("list_environments", {}), "begin_investigation first")
+        refused(await session.call_tool("list_environments", {}), "call begin_investigation first")
         names.append(begun(await session.call_tool("begin_investigation", QUESTION)))
         seen = await session.call_tool("read_source", {"environment": str(engine), "file": GATES})
         assert "cedar needs 10.x" in told(seen)

@@ -85,7 +85,8 @@ class Desks:
                 self._open[name] = desk
                 return desk
         if name is None:
-            raise ToolError("call begin_investigation first: what is done belongs to an investigation")
+            first = "begin_investigation gives its name" if self.shared else "call begin_investigation first"
+            raise ToolError(f"say which investigation this belongs to: {first}")
         raise ToolError(
             f"no investigation {name!r} is open here; begin_investigation begins one, "
             "resume_investigation opens it again"

@@ -34,8 +34,6 @@ from transcripts.reader import transcript_path
 Context = ServerRequestContext[Any]
 LONGEST = 200
 """Characters of a name."""
-TOO_LONG = "message too long"
-"""What stands for a call that was not read: no tool has such a name."""
 MOST = 4 << 20
 """Characters of the arguments of one call."""
 BOARD = "assay://board"
@@ -83,8 +81,7 @@ class _Handlers:
         """A call goes to the loop of its investigation; what is refused there is on record, too."""
         given = dict(params.arguments or {})
         size = len(canonical(given))
-        if params.name == TOO_LONG or size > MOST or len(params.name) > LONGEST:
-            size = given.get("bytes", size)
+        if size > MOST or len(params.name) > LONGEST:
             return _told(f"not run: the call has {size} characters, at most {MOST} are read", wrong=True)
         try:
             if kind := OWN.get(params.name):

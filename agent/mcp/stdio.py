@@ -1,7 +1,7 @@
 """The server over the program's own stdin and stdout, for a client that started it.
 
-No threads wait here, so that the program can always end. A line is read up to a limit; of a longer one its
-end is looked for, and its call is answered as one that is too long.
+No threads wait here, so that the program can always end. A line is read up to a limit. One that is longer, or
+that is no message, is answered as far as it tells whom.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-
-from agent.mcp.server import TOO_LONG
+from mcp.types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
+from pydantic import ValidationError
 
 LIMIT = 5 << 20
 """Bytes of a line."""
@@ -35,8 +35,8 @@ async def serve_stdio(server: Server[Any]) -> None:
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
-    lines: Any = Lines(given)
     writer: Any = Writer(told)
+    lines: Any = Lines(given, writer)
     async with stdio_server(lines, writer) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
@@ -53,31 +53,42 @@ def _can_wait(handle: int) -> bool:
 
 
 class Lines:
-    """Lines of a file, as text."""
+    """Messages of a client, each a line. ``answers`` is where those are answered that are none."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, answers: Writer) -> None:
         self._handle = handle
         self._waits = _can_wait(handle)
+        self._answers = answers
         self._buffer = b""
-        self._ended = False
 
     def __aiter__(self) -> Lines:
         return self
 
     async def __anext__(self) -> str:
-        while True:
-            line = await self._line()
-            if line is None:
-                raise StopAsyncIteration
-            if line.strip():
-                return line.decode("utf-8", "replace")
+        while (line := await self._line()) is not None:
+            text = line.decode("utf-8", "replace")
+            try:
+                jsonrpc_message_adapter.validate_json(text, by_name=False)
+            except ValidationError as error:
+                if line.strip():
+                    await self._refuse(line, PARSE_ERROR, f"no message: {error.errors()[0]['msg']}")
+            else:
+                return text
+        raise StopAsyncIteration
+
+    async def _refuse(self, line: bytes, code: int, why: str) -> None:
+        """Say why a line is not heeded. Where it names a request, that is at its beginning or at its end."""
+        found = _ID.search(line[:200]) or next(reversed(list(_ID.finditer(line[-200:]))), None)
+        answered = {"jsonrpc": "2.0", "id": json.loads(found[1]) if found else None}
+        await self._answers.write(json.dumps({**answered, "error": {"code": code, "message": why}}) + "\n")
 
     async def _line(self) -> bytes | None:
         seen = 0
         while (end := self._buffer.find(b"\n", seen)) < 0:
             seen = len(self._buffer)
             if seen > LIMIT:
-                return await self._too_long()
+                await self._pass_over()
+                seen = 0
             if not await self._more():
                 # What no line end follows was never sent whole.
                 return None
@@ -91,25 +102,20 @@ class Lines:
         self._buffer += block
         return bool(block)
 
-    async def _too_long(self) -> bytes | None:
-        """A call that is answered with what was wrong, in place of a line that is too long to be read."""
-        size, first = 0, self._buffer[:_BLOCK]
-        last = b""
+    async def _pass_over(self) -> None:
+        """Leave out a line that is too long to be kept; its end is looked for."""
+        first, last, size = self._buffer[:_BLOCK], b"", 0
         while (end := self._buffer.find(b"\n")) < 0:
             size += len(self._buffer)
-            last = (last + self._buffer)[-_ATOMIC:]
+            last = self._buffer[-_BLOCK:]
             self._buffer = b""
             if not await self._more():
-                return None
-        size += end
-        last = (last + self._buffer[:end])[-_ATOMIC:]
+                return
+        ends = first + last + self._buffer[:end]
         self._buffer = self._buffer[end + 1 :]
-        found = _ID.search(first[:200]) or next(reversed(list(_ID.finditer(last[-200:]))), None)
-        if found is None:
-            return b"{}"
-        called = {"name": TOO_LONG, "arguments": {"bytes": size}}
-        request = {"jsonrpc": "2.0", "id": json.loads(found[1]), "method": "tools/call", "params": called}
-        return json.dumps(request).encode()
+        await self._refuse(
+            ends, INVALID_REQUEST, f"a message of {size + end} bytes; at most {LIMIT} are read"
+        )
 
 
 class Writer:
@@ -118,15 +124,21 @@ class Writer:
     def __init__(self, handle: int) -> None:
         self._handle = handle
         self._waits = _can_wait(handle)
+        self._lock = anyio.Lock()
 
     async def write(self, text: str) -> None:
+        """Write whole lines, one after the other."""
         rest = memoryview(text.encode("utf-8", "replace"))
-        # Who does not read any more soon closes the other end, too.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            while rest:
-                if self._waits:
-                    await anyio.wait_writable(self._handle)
-                rest = rest[os.write(self._handle, rest[:_ATOMIC]) :]
+        async with self._lock:
+            # Who does not read any more soon closes the other end, too.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                await self._all(rest)
+
+    async def _all(self, rest: memoryview) -> None:
+        while rest:
+            if self._waits:
+                await anyio.wait_writable(self._handle)
+            rest = rest[os.write(self._handle, rest[:_ATOMIC]) :]
 
     async def flush(self) -> None:
         """All is written already."""
