@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.budget import Spent
 from agent.calls import Calls, Results
+from agent.conversation import Conversation
 from memory.canonical import sha256_of
 from memory.vocabulary import HypothesisState
 from transcripts.events import (
@@ -40,19 +42,34 @@ class Board:
     """The call that came to an end last; one that was interrupted did not."""
     findings: dict[str, int] = field(default_factory=dict)
     """Id → the event that recorded it first."""
+    found_by: dict[str, str] = field(default_factory=dict)
+    """Id of a finding → the call that gave it first."""
     concluded: Concluded | None = None
     events: int = 0
+    unfinished: bool = False
+    """The last event is a result: what it holds may not be on record yet."""
+    artifacts: set[str] = field(default_factory=set)
+    """Whole results that this transcript points to."""
+    spent: Spent = field(default_factory=Spent)
+    conversation: Conversation = field(init=False)
     _noted: set[str] = field(default_factory=set)
     _made: dict[str, dict[str, None]] = field(default_factory=dict)
     """Tool → its calls that came to an end."""
-    _answered: set[str] = field(default_factory=set)
-    """Tool and input, as :func:`_asked` has them, of calls that came to an end."""
+    _answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tool and input, as :func:`_asked` has them → the last calls of it that came to an end, two at most."""
     _tested: dict[tuple[str, str], str] = field(default_factory=dict)
     """Hypothesis and tool → the last such call that came to an end."""
+
+    def __post_init__(self) -> None:
+        self.conversation = Conversation(self.whole)
 
     def add(self, event: Event) -> None:
         """Fold one event more."""
         self.events = event.seq + 1
+        self.spent.add(event)
+        self.conversation.add(event)
+        if not isinstance(event.data, Resumed | Returned):
+            self.unfinished = False
         match event.data:
             case Opened(driver=driver):
                 self.opened, self.driver = event.data, driver
@@ -70,21 +87,25 @@ class Board:
                 self._return(name, event.data, event)
             case Found(finding=finding):
                 self.findings.setdefault(finding.id, event.seq)
+                self.found_by.setdefault(finding.id, self.latest or "")
             case Noted(text=text):
                 self._noted.add(sha256_of(text))
             case Concluded():
                 self.concluded = event.data
             case _:
-                pass  # what was said to a model is its driver's
+                pass  # what was said to a model is a conversation
 
     def _return(self, name: str, returned: Returned, event: Event) -> None:
         self.calls.answer(returned, event.seq, event.hash)
         called = self.calls.get(name)
         if called is None or returned.status == "interrupted":
             return
-        self.latest = name
+        self.latest, self.unfinished = name, True
+        if returned.artifact is not None:
+            self.artifacts.add(returned.artifact)
         self._made.setdefault(called.tool, {})[name] = None
-        self._answered.add(_asked(called.tool, called.input))
+        key = _asked(called.tool, called.input)
+        self._answered[key] = (*self._answered.get(key, ())[-1:], name)
         if called.hypothesis is not None:
             self._tested[called.hypothesis, called.tool] = name
 
@@ -93,7 +114,7 @@ class Board:
         called = self.calls.get(name)
         if called is not None:
             self._made.get(called.tool, {}).pop(name, None)
-            self._answered.discard(_asked(called.tool, called.input))
+            self._answered.pop(_asked(called.tool, called.input), None)
             self._tested.pop((called.hypothesis or "", called.tool), None)
 
     @property
@@ -117,6 +138,12 @@ class Board:
     def answered(self, tool: str, given: Mapping[str, Any]) -> bool:
         """Whether ``tool`` was called with this input and came to an end."""
         return _asked(tool, given) in self._answered
+
+    def alike(self, tool: str, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The last two calls of ``tool`` with this input, where both gave the same result."""
+        calls = self._answered.get(_asked(tool, given), ())
+        results = [self._ended(name)[1].model_copy(update={"call": ""}) for name in calls]
+        return calls if len(calls) == 2 and results[0] == results[1] else ()
 
     def tested(self, hypothesis: str, tool: str) -> str | None:
         """The last call of ``tool`` for a hypothesis that came to an end."""

@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from agent.policy import Policy
+from agent.policy import Rules
 from agent.siblings import Job, side_by_side
 from agent.text import shorten
 from memory.vocabulary import Effect, Finding
 from tools import stopping
 from tools.base import Tool, ToolContext, ToolError
 from tools.locks import holding
-from transcripts.events import Called, Noted, Returned
-from transcripts.found import finding_in
+from transcripts.events import Called, Concluded, HypothesisChanged, Noted, Returned
+from transcripts.found import change_in, finding_in
 
 if TYPE_CHECKING:
     from agent.loop import Call
@@ -42,6 +42,7 @@ class Result:
     returned: Returned
     finding: Finding | None = None
     note: Noted | None = None
+    change: HypothesisChanged | Concluded | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class _Ready:
     tool: Tool[Any, Any]
     args: BaseModel
     resources: frozenset[str]
+    note: str | None = None
 
 
 class Executor:
@@ -61,7 +63,7 @@ class Executor:
         self,
         tools: Mapping[str, Tool[Any, Any]],
         context: ToolContext,
-        policy: Policy,
+        policy: Rules,
         cap: Cap,
         *,
         batches: Mapping[str, Batch] | None = None,
@@ -117,11 +119,11 @@ class Executor:
         try:
             with self._holding(one.resources):
                 output = one.tool.run(one.args, self._context)
-            return self._succeeded(one.called, output)
+            return self._succeeded(one, output)
         except self.fatal:
             raise
         except Exception as error:  # noqa: BLE001 - a failing tool is a result
-            return _failed(one.called, error)
+            return _failed(one.called, error, one.note)
 
     def _run_batch(self, batch: Batch, prepared: Sequence[_Ready | Result]) -> Iterator[Result]:
         """Where the batch fails, the call whose turn it was runs by itself, and the rest as a batch again.
@@ -150,7 +152,7 @@ class Executor:
             ):
                 for output in outputs:
                     yield from _refused_first(left)
-                    result = self._succeeded(ready.pop(0).called, output)
+                    result = self._succeeded(ready.pop(0), output)
                     left.popleft()
                     yield result
         except self.fatal:
@@ -167,8 +169,6 @@ class Executor:
         tool = self._tools.get(called.tool)
         if tool is None:
             return _refused(called, "error", f"no tool {called.tool!r}; there are: {', '.join(self._tools)}")
-        if refusal := self._policy.refusal(tool):
-            return _refused(called, "denied", refusal)
         for prerequisite in tool.prerequisites:
             if lacking := prerequisite.check():
                 return _refused(called, "error", lacking, missing=True)
@@ -178,18 +178,23 @@ class Executor:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "input"
             return _refused(called, "error", f"{called.tool}: {where}: {first['msg']}")
+        # Last: nobody is asked whether something may run that cannot.
+        ruling = self._policy.rule(tool, called)
+        if ruling.refusal is not None:
+            return _refused(called, "denied", ruling.refusal)
         try:
-            return _Ready(called, tool, args, frozenset(tool.resources(args)))
+            return _Ready(called, tool, args, frozenset(tool.resources(args)), ruling.note)
         except Exception as error:  # noqa: BLE001 - a failing tool is a result
             return _failed(called, error)
 
-    def _succeeded(self, called: Called, output: BaseModel) -> Result:
+    def _succeeded(self, one: _Ready, output: BaseModel) -> Result:
         document = output.model_dump(mode="json")
         kept, artifact, size = self._cap(document)
         returned = Returned(
-            call=called.call, status="ok", output=kept, artifact=artifact, artifact_bytes=size
+            call=one.called.call, status="ok", output=kept, artifact=artifact, artifact_bytes=size
         )
-        return Result(returned, finding_in(document))
+        note = Noted(text=one.note) if one.note else None
+        return Result(returned, finding_in(document), note, change_in(document))
 
 
 class _Shared:
@@ -246,10 +251,11 @@ def _refused(called: Called, status: str, why: str, *, missing: bool = False) ->
     )
 
 
-def _failed(called: Called, error: Exception) -> Result:
+def _failed(called: Called, error: Exception, note: str | None = None) -> Result:
     if isinstance(error, ToolError):
-        return _refused(called, "error", str(error), missing=error.missing)
+        refused = _refused(called, "error", str(error), missing=error.missing)
+        return replace(refused, note=Noted(text=note)) if note else refused
     trace = "".join(traceback.format_exception(error))
     line = shorten(f"{type(error).__name__}: {error}", 300)
     refused = _refused(called, "error", f"{called.tool} failed with an unexpected error: {line}")
-    return Result(refused.returned, note=Noted(text=f"{called.call}: {trace}"))
+    return Result(refused.returned, note=Noted(text=f"{note or called.call}: {trace}"))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from agent.drivers import make_driver
 from agent.session import FINAL, PROGRAM, Setting, resume
 from memory.clock import Ids
 from memory.home import Home
@@ -33,7 +32,7 @@ def fork(
     ``LogError`` for a log that is damaged or a new one that cannot be written.
     """
     setting = setting or Setting()
-    chosen = make_driver(driver)
+    chosen = setting.driver(driver, home)
     events = list(_until(path, until))
     last = events[-1].seq
     if until is not None and last < until:

@@ -1,18 +1,19 @@
 """The loop: ask the driver what next, write it down, do it, write down what came of it.
 
-Nothing happens that is not an event first: a ``called`` is on disk before its tool runs, a
-``returned`` before the driver is asked again, in the order of the request. Every way out is a
-recorded ``concluded``; its ``exit_code`` is the program's. The board is folded from the events, so a
-driver that looks at nothing else decides the same again.
+Nothing happens that is not an event first: a ``called`` is on disk before its tool runs, a ``returned``
+before the driver is asked again, in the order of the request. Every way out is a recorded ``concluded``; its
+``exit_code`` is the program's. The board is folded from the events, so a driver that looks at nothing else
+decides the same again. A model is no driver but one more thing that is asked: its driver decides that it is,
+and reads the answer off the board.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent.board import Board
 from agent.execute import Result
@@ -21,6 +22,8 @@ from agent.text import shorten
 from memory.vocabulary import Effect, Finding
 from tools.stopping import Stopped
 from transcripts.events import (
+    Answered,
+    Asked,
     Body,
     Called,
     Concluded,
@@ -30,9 +33,10 @@ from transcripts.events import (
     Noted,
     Resumed,
     Returned,
+    Said,
     Understood,
 )
-from transcripts.found import finding_in
+from transcripts.found import change_in, finding_in
 
 MOST_TURNS = 10_000
 """Decisions after which an investigation stops: a driver that does not come to an end is broken."""
@@ -51,15 +55,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a driver wants next: first what it has concluded from the last results, then calls, or the end."""
+    """What a driver wants next: first what it has concluded from the last results, then to ask a model, or
+    calls, or the end."""
 
-    changes: Sequence[Understood | HypothesisChanged | Noted] = ()
+    changes: Sequence[Understood | HypothesisChanged | Noted | Said] = ()
+    ask: Asked | None = None
     calls: Sequence[Call] = ()
     conclude: Concluded | None = None
 
     @property
     def empty(self) -> bool:
-        return not self.changes and not self.calls and self.conclude is None
+        return not (self.changes or self.calls or self.ask or self.conclude)
 
 
 class Driver(Protocol):
@@ -87,6 +93,15 @@ class Hands(Protocol):
         """The results of one group, in its order; after Ctrl-C those that are there, before it is raised."""
 
 
+class Model(Protocol):
+    """What answers: :class:`agent.model.endpoint.Endpoint`, or a recording of one."""
+
+    def answer(
+        self, asked: Asked, messages: Sequence[Mapping[str, Any]], record: Callable[[Body], Event]
+    ) -> None:
+        """Record the answer to the conversation ``messages``: what was said, then one ``answered``."""
+
+
 class Recorder(Protocol):
     """Where events go: one transcript, flushed to disk before ``append`` returns."""
 
@@ -105,6 +120,7 @@ class Investigation:
     folded: Callable[[Event], None] = lambda _: None
     """Told of every event once it is on disk; the store keeps its rows up to date with it."""
     interrupts: Interrupts = field(default_factory=Interrupts)
+    model: Model | None = None
     _calls: int = field(default=0, init=False)
 
     def run(self) -> Concluded:
@@ -151,10 +167,20 @@ class Investigation:
             raise RuntimeError(f"the driver {self.driver.name} decided nothing")
         for change in decision.changes:
             self.record(change)
+        if decision.ask is not None:
+            self._ask(decision.ask)
         for group in self.executor.groups(decision.calls):
+            if self.board.concluded is not None:
+                break  # one of them was the end
             self._run(group)
         if decision.conclude is not None:
             self.record(decision.conclude)
+
+    def _ask(self, asked: Asked) -> None:
+        if self.model is None:
+            raise RuntimeError(f"the driver {self.driver.name} asks a model, and there is none")
+        self.record(asked)
+        self.model.answer(asked, self.board.conversation.messages, self.record)
 
     def _run(self, group: Sequence[Call]) -> None:
         """Calls that run together: all announced, then run, then their results in the same order."""
@@ -179,6 +205,8 @@ class Investigation:
             self.record(result.returned)
             if result.finding is not None:
                 self._found(result.finding)
+            if result.change is not None:
+                self.record(result.change)
 
     def _announce(self, call: Call) -> Called:
         self._calls += 1
@@ -195,11 +223,15 @@ class Investigation:
         return called
 
     def _complete(self) -> None:
-        """Record the finding of the last result, where its process was stopped between the two."""
+        """Record what the last result holds, where its process was stopped between the two."""
         last = self.board.latest
-        finding = None if last is None else finding_in(self.board.output(last))
-        if finding is not None:
+        if last is None or not self.board.unfinished:
+            return
+        output = self.board.output(last)
+        if (finding := finding_in(output)) is not None:
             self._found(finding)
+        if (change := change_in(output)) is not None:
+            self.record(change)
 
     def _found(self, finding: Finding) -> None:
         """Put a checked finding on record; where that is, is known only now."""
@@ -210,6 +242,8 @@ class Investigation:
     def _close_calls(self, status: str, why: str) -> None:
         for call in self.board.unanswered:
             self.record(Returned.model_validate({"call": call, "status": status, "error": why}))
+        if (asked := self.board.conversation.asked) is not None:
+            self.record(Answered.model_validate({"request": asked.request, "status": status, "error": why}))
 
     def _conclude(self, reason: str, code: int, summary: str) -> Concluded:
         concluded = Concluded.model_validate({"exit_reason": reason, "exit_code": code, "summary": summary})

@@ -1,12 +1,33 @@
-"""Which tools run unasked: decided by what they can do to the world, never by their name."""
+"""Which calls run unasked: decided by what a tool can do to the world, never by its name.
+
+What is granted belongs to the process that was told so. It is in no transcript: who resumes or forks an
+investigation grants anew.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
 
+from agent.board import Board
+from agent.budget import Budget
 from memory.vocabulary import Effect
-from tools.base import Tool
+from tools.base import AnyTool
+from transcripts.events import Called
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Whether a call may run. ``note`` is put on record with its result."""
+
+    refusal: str | None = None
+    """None if it may, else one line that says why not."""
+    note: str | None = None
+
+
+class Rules(Protocol):
+    def rule(self, tool: AnyTool, called: Called) -> Ruling: ...
 
 
 @dataclass(frozen=True)
@@ -15,12 +36,15 @@ class Policy:
 
     allowed: frozenset[Effect]
 
-    def refusal(self, tool: Tool[Any, Any]) -> str | None:
+    def refusal(self, tool: AnyTool) -> str | None:
         """None if ``tool`` may run, else one line that says why not."""
         if tool.effect in self.allowed:
             return None
         granted = ", ".join(sorted(self.allowed)) or "nothing"
         return f"{tool.name} has the effect {tool.effect}, which was not granted (granted: {granted})"
+
+    def rule(self, tool: AnyTool, called: Called) -> Ruling:
+        return Ruling(self.refusal(tool))
 
 
 READING = Policy(frozenset({Effect.READS}))
@@ -28,3 +52,53 @@ READING = Policy(frozenset({Effect.READS}))
 
 PERSON = Policy(frozenset({Effect.READS, Effect.WRITES_ENVIRONMENT, Effect.NETWORK}))
 """``agent investigate`` typed by a person: reads, and fetches what is to be read. No foreign code, no GPU."""
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What a person grants to who decides in their place: effects beforehand, and single calls when asked."""
+
+    unasked: Policy = READING
+    ask: Callable[[AnyTool, Called], bool] | None = None
+    """Shows the exact call to the person; None where nobody can be asked."""
+
+    def may_have(self, tool: AnyTool) -> bool:
+        """Whether ``tool`` is worth offering: it runs unasked, or somebody can be asked."""
+        return self.ask is not None or self.unasked.refusal(tool) is None
+
+    def rule(self, tool: AnyTool, called: Called) -> Ruling:
+        refusal = self.unasked.refusal(tool)
+        if refusal is None:
+            return Ruling()
+        if self.ask is None:
+            return Ruling(f"{refusal}; nobody can be asked: a person grants it with --allow {tool.effect}")
+        if self.ask(tool, called):
+            return Ruling(note=f"{called.call}: {tool.name} was allowed by the person, for this call alone")
+        return Ruling(f"the person was asked and refused this call of {tool.name}")
+
+
+@dataclass(frozen=True)
+class Supervised:
+    """Rules for a model: the person's own until it is asked for the first time, then what it was granted, how
+    often it may call a tool, and no third time what gave the same twice."""
+
+    board: Board
+    person: Rules
+    grants: Grants
+    budget: Budget = field(default_factory=Budget)
+
+    def rule(self, tool: AnyTool, called: Called) -> Ruling:
+        if not self.board.conversation.begun:
+            return self.person.rule(tool, called)
+        most = self.budget.calls.get(tool.name)
+        if most is not None and self.board.spent.calls[tool.name] > most:
+            return Ruling(f"{tool.name} may be called {most} times, and was; go on without it")
+        spent = self.board.spent.gpu_seconds / 60
+        if tool.effect is Effect.USES_GPU and spent >= self.budget.limits.get("gpu_minutes", float("inf")):
+            return Ruling(f"the {self.budget.limits['gpu_minutes']:g} GPU minutes of the budget are used up")
+        if same := self.board.alike(called.tool, called.input):
+            return Ruling(
+                f"not run: {same[0]} and {same[1]} asked the same and gave the same; "
+                f"read_artifact shows it again, of={same[1]}"
+            )
+        return self.grants.rule(tool, called)

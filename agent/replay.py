@@ -1,8 +1,10 @@
 """Replay: the real loop and the real driver, on recorded results; what it decides must be what is recorded.
 
 The log takes the place of everything that acts. :class:`Tape` stands where events are written and compares
-each with the recorded one; :class:`Recorded` stands where calls are run and gives their recorded results.
-Nothing is executed, nothing is fetched, nothing is written.
+each with the recorded one; :class:`Recorded` stands where calls are run and gives their recorded results;
+:class:`Answers` stands where a model is asked and gives what it said. Nothing is executed, nothing is
+fetched, nothing is written. What a model was told is no decision: whatever words the program has for it
+today, the recorded ones stand, and what was made of the answers is compared.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +29,20 @@ from memory.artifacts import ArtifactError
 from memory.canonical import canonical
 from memory.vocabulary import Effect
 from transcripts.chain import LogError
-from transcripts.events import Body, Called, Concluded, Event, Noted, Opened, Resumed, Returned
-from transcripts.found import finding_in
+from transcripts.events import (
+    Answered,
+    Asked,
+    Body,
+    Called,
+    Concluded,
+    Event,
+    Noted,
+    Opened,
+    Resumed,
+    Returned,
+    Said,
+)
+from transcripts.found import change_in, finding_in
 
 _TRACEBACK = "Traceback (most recent call last)"
 _DIFF_LINES = 60
@@ -157,12 +171,36 @@ class Recorded:
             # Where Ctrl-C comes, what has returned is written before what has not is closed.
             while (call := left.popleft()) != event.data.call:
                 passed_over.append(call)
-            yield Result(event.data, finding_in(self._output(event.data)), note)
+            output = self._output(event.data)
+            yield Result(event.data, finding_in(output), note, change_in(output))
 
     def _output(self, returned: Returned) -> Any:
         if returned.status != "ok":
             return None
         return self._whole(returned.artifact) if returned.artifact else returned.output
+
+
+class Answers:
+    """Answers as a model gave them."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+
+    def answer(
+        self, asked: Asked, messages: Sequence[Mapping[str, Any]], record: Callable[[Body], Event]
+    ) -> None:
+        del messages  # those that were sent then
+        while True:
+            event = self._tape.peek()
+            if event is None or isinstance(event.data, Resumed):
+                raise StoppedError
+            if _interrupted(event.data):
+                raise RecordedInterrupt
+            if not isinstance(event.data, Noted | Said | Answered):
+                raise DivergedError(event.seq, event.data, Answered(request=asked.request, status="ok"))
+            record(event.data)
+            if isinstance(event.data, Answered):
+                return
 
 
 def replay(
@@ -188,7 +226,7 @@ def replay(
         driver = drivers(board.driver if resumed is None else resumed.driver)
         if isinstance(driver, Outside):
             driver = Outside(partial(_decided_outside, tape))
-        investigation = Investigation(name, tape, board, driver, Recorded(tape, whole))
+        investigation = Investigation(name, tape, board, driver, Recorded(tape, whole), model=Answers(tape))
         with suppress(StoppedError):
             if resumed is not None:
                 # What it found open, and what it gave another chance, follows from the events before it.
@@ -229,10 +267,14 @@ def _decided_outside(tape: Tape, board: Board) -> Decision:
 
 
 def same(recorded: Body, chosen: Body) -> bool:
-    """Whether two bodies are the same event. Of an error's traceback only what it says last counts: where our
-    own lines stand in it is no decision."""
+    """Whether two bodies are the same event. Of what a model is told only who says it counts, of an error's
+    traceback only what it says last: our own words and lines are no decision."""
     if recorded == chosen:
         return True
+    if isinstance(recorded, Said) and isinstance(chosen, Said):
+        return _told(recorded) == _told(chosen) or None in (recorded.message, chosen.message)
+    if isinstance(recorded, Asked) and isinstance(chosen, Asked):
+        return (recorded.request, recorded.settings) == (chosen.request, chosen.settings)
     if isinstance(recorded, Noted) and isinstance(chosen, Noted):
         both = (recorded.text, chosen.text)
         return all(_TRACEBACK in text for text in both) and len({text.split("\n")[-2] for text in both}) == 1
@@ -240,9 +282,15 @@ def same(recorded: Body, chosen: Body) -> bool:
     return canonical(recorded.model_dump(mode="json")) == canonical(chosen.model_dump(mode="json"))
 
 
+def _told(said: Said) -> tuple[Any, ...]:
+    """Who says it, and for which call."""
+    message = said.message or {}
+    return message.get("role"), message.get("tool_call_id")
+
+
 def _interrupted(body: Body) -> bool:
     """Whether an event says that Ctrl-C had come."""
-    if isinstance(body, Returned):
+    if isinstance(body, Returned | Answered):
         return body.status == "interrupted"
     return isinstance(body, Concluded) and body.exit_reason == "interrupted"
 

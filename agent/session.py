@@ -12,16 +12,17 @@ from typing import Any
 
 from agent import __version__
 from agent.board import Board, fold
+from agent.budget import Budget
 from agent.drivers import make_driver
 from agent.execute import Batch, Cap, Executor, batch_functions
 from agent.interrupts import Interrupts
-from agent.loop import Driver, Investigation
-from agent.policy import PERSON, Policy
+from agent.loop import Driver, Investigation, Model
+from agent.policy import PERSON, Grants, Policy, Supervised
 from memory.artifacts import ArtifactError, Artifacts, document
 from memory.canonical import canonical
 from memory.clock import Clock, Ids, SystemClock
 from memory.home import Home
-from tools.base import Tool
+from tools.base import AnyTool
 from tools.environment.store import open_environment
 from tools.output import cap
 from tools.registry import registry
@@ -35,6 +36,8 @@ from transcripts.redaction.secrets import JSON, redacted
 PROGRAM = f"assay-agent {__version__}"
 FATAL = (LogError, ArtifactError)
 """Nothing more can be recorded: the investigation ends where its log ends."""
+LLM = "llm"
+"""The driver that asks a model."""
 FINAL = ("answered", "none_viable")
 """Ends that there is nothing to go on from."""
 
@@ -64,18 +67,54 @@ class Setting:
 
     say: Callable[[str], None] = lambda _: None
     clock: Clock = field(default_factory=SystemClock)
-    tools: Mapping[str, Tool[Any, Any]] | None = None
+    tools: Mapping[str, AnyTool] | None = None
     batches: Mapping[str, Batch] | None = None
     policy: Policy = PERSON
+    grants: Grants = field(default_factory=Grants)
+    """What a model may do: it decides in the person's place, not with their rights."""
+    model: str | None = None
+    """The model's name; else the one that the transcript began with."""
     redact: Callable[[JSON], JSON] = redacted
     """What is recorded of a value: without the secrets that the program knows of."""
 
-    def executor(self, home: Home, board: Board, artifacts: Artifacts) -> Executor:
-        name = board.opened.investigation if board.opened else ""
+    def all_tools(self, driver: str) -> Mapping[str, AnyTool]:
+        """The tools that a driver has: a model also those of the board."""
+        tools = registry() if self.tools is None else self.tools
+        if driver != LLM:
+            return tools
+        from agent.board_tools import BOARD_TOOLS
+
+        return {**tools, **BOARD_TOOLS}
+
+    def driver(self, name: str, home: Home) -> Driver:
+        """The driver of that name. Raises ``DriverError``."""
+        if name != LLM:
+            return make_driver(name)
+        offered = [tool for tool in self.all_tools(name).values() if self.grants.may_have(tool)]
+        keep = Artifacts(home.artifacts).put
+        return make_driver(name, keep=keep, tools=offered, model=self.model, redact=self.redact)
+
+    def endpoint(self, driver: str, home: Home) -> Model | None:
+        """What answers where the driver asks a model."""
+        if driver != LLM:
+            return None
+        from agent.model.endpoint import Endpoint
+
+        artifacts = Artifacts(home.artifacts)
+        return Endpoint(partial(whole, artifacts), artifacts.put, self.redact, self.say)
+
+    def executor(self, home: Home, board: Board, artifacts: Artifacts, driver: str) -> Executor:
+        opened = board.opened
+        assert opened is not None, "readers refuse a log that begins with anything else"
+        rules = (
+            self.policy
+            if driver != LLM
+            else Supervised(board, self.policy, self.grants, Budget.of(opened.options))
+        )
         return Executor(
-            registry() if self.tools is None else self.tools,
-            Running(home, self.say, name, board),
-            self.policy,
+            self.all_tools(driver),
+            Running(home, self.say, opened.investigation, board),
+            rules,
             capped(artifacts, self.redact),
             batches=batch_functions() if self.batches is None else self.batches,
             fatal=FATAL,
@@ -91,7 +130,7 @@ def start(
     name: str | None = None,
     ids: Ids | None = None,
     seed: int = 0,
-    driver: Driver | None = None,
+    driver: Driver | str = "planner",
 ) -> Concluded:
     """Investigate ``question`` to its end and return how it ended. ``home`` must be prepared.
 
@@ -101,7 +140,7 @@ def start(
     Raises ``ToolError`` for an environment that is not there, ``LogError`` where the log cannot be written.
     """
     setting = setting or Setting()
-    chosen = driver or make_driver("planner")
+    chosen = setting.driver(driver, home) if isinstance(driver, str) else driver
     settled = {key: value for key, value in options.items() if value not in (None, [], {}, ())}
     if named := settled.get("environment"):
         environment = open_environment(home, str(named))
@@ -146,7 +185,7 @@ def resume(
         if board.concluded is not None and board.concluded.exit_reason in FINAL:
             setting.say(f"{path.stem} came to its end already; nothing is done again")
             return board.concluded
-        chosen = driver or make_driver(board.driver)
+        chosen = driver or setting.driver(board.driver, home)
         if left := board.unanswered:
             setting.say(f"{len(left)} calls had not returned; they are made again as far as they are needed")
         resumed = Resumed(
@@ -188,8 +227,9 @@ def _investigation(
     assert board.opened is not None, "readers refuse a log that begins with anything else"
     # Not its file's name: a log that was renamed goes on as what it says it is, or would contradict itself.
     name = board.opened.investigation
-    executor = setting.executor(home, board, Artifacts(home.artifacts))
-    return Investigation(name, log, board, driver, executor, follower.follow(log.path), interrupts)
+    executor = setting.executor(home, board, Artifacts(home.artifacts), driver.name)
+    model = setting.endpoint(driver.name, home)
+    return Investigation(name, log, board, driver, executor, follower.follow(log.path), interrupts, model)
 
 
 def board_of(path: Path, artifacts: Artifacts) -> Board:

@@ -18,7 +18,7 @@ from tiny_engine import failing_trace, fake_trace_many, write_engine
 
 from agent.board import Board
 from agent.cli.main import run
-from agent.drivers.planner import Planner
+from agent.drivers.planner import Planner, conclusion_of
 from agent.fork import fork
 from agent.loop import Decision, Driver
 from agent.replay import Replayed, replay
@@ -133,8 +133,7 @@ class Hasty(Planner):
     def decide(self, board: Board) -> Decision:
         decision = super().decide(board)
         if any(call.tool == "record_finding" for call in decision.calls):
-            assert board.opened is not None
-            return Decision(conclude=self._conclude(board, board.opened))
+            return Decision(conclude=conclusion_of(board))
         return decision
 
 
@@ -367,7 +366,7 @@ def test_a_fork_that_cannot_be(done: Path, home: Home, capsys: pytest.CaptureFix
     with pytest.raises(ToolError, match="ends with event"):
         fork(home, done, "planner", until=10_000, setting=setting())
     assert run(["replay", NAME, "--fork", "llm"]) == 3
-    assert "no llm driver" in capsys.readouterr().err
+    assert "no model is configured" in capsys.readouterr().err
     assert run(["replay", NAME, "--verify", "--until", "3"]) == 2
     assert len(list(home.transcripts.glob("*"))) == 1
 

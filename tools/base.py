@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar, get_type_hints
+from typing import Any, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, get_type_hints
 
 from pydantic import BaseModel
 
@@ -67,6 +67,9 @@ class Tool(Generic[Input, Result]):
     def schema(self) -> dict[str, Any]:
         """The input as JSON schema, for a model or an MCP client."""
         return self.input.model_json_schema()
+
+
+AnyTool: TypeAlias = Tool[Any, Any]
 
 
 def tool(

@@ -28,10 +28,13 @@ def ended(
     if as_json:
         emit(concluded.answer.model_dump(mode="json"))
         return concluded.exit_code
+    from agent.account import account_lines
     from agent.cli.report import why_undecided
     from agent.report import screen
     from transcripts.reader import transcript_path
 
-    why = why_undecided(transcript_path(home, name)) if everything else None
+    path = transcript_path(home, name)
+    why = why_undecided(path) if everything else None
     draw(screen(concluded.answer, everything=everything, width=width(), why=why))
+    draw(account_lines(path, width()))
     return concluded.exit_code

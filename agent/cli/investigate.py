@@ -20,6 +20,7 @@ from agent.cli.common import (
     stopwatch,
     the_home,
 )
+from agent.cli.model_options import ModelOptions, model_options
 
 
 @click.command()
@@ -29,8 +30,9 @@ from agent.cli.common import (
 @click.option("--arch", metavar="ARCH", help="Architecture or GPU, where the question does not say.")
 @engine_option
 @click.option(
-    "--driver", type=click.Choice(["auto", "planner"]), default="auto", help="What decides the steps."
+    "--driver", type=click.Choice(["auto", "planner", "llm"]), default="auto", help="What decides the steps."
 )
+@model_options
 @scenario_option
 @click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
 @json_option
@@ -42,6 +44,10 @@ def investigate(
     arch: str | None,
     engine: str | None,
     driver: str,
+    model: str | None,
+    budget: tuple[str, ...],
+    allow: tuple[str, ...],
+    yes: bool,
     scenario: tuple[str, ...],
     everything: bool,
     as_json: bool,
@@ -49,6 +55,7 @@ def investigate(
     """Answer QUESTION: which backends the source lets through for a model on an architecture, and a command.
 
     Without packages: the newest engine and the kernel libraries that it pins. Nothing is executed.
+    Where a model is configured, it goes on where the planner ends, and reads what could not be followed.
 
     \b
     Examples:
@@ -88,7 +95,8 @@ def investigate(
         # Which engine is meant may be for the environment to say.
         target = understand(local_archs=local, installed=open_environment(home, environment).packages)
     progress(f"understood: {understood(target)}, engine {target.engine}")
-    progress("driver: planner" + (" (no model is configured)" if driver == "auto" else ""))
+    about = ModelOptions(model, budget, allow, yes)
+    chosen = about.driver(driver)
 
     from agent.cli.ending import ended
     from agent.session import Setting, start
@@ -101,9 +109,9 @@ def investigate(
         "engine": engine,
         "scenario": facts,
         "local_archs": list(local),
+        "llm": about.recorded(home) if chosen == "llm" else None,
     }
     name = Ids().investigation(SystemClock())
-    concluded = start(
-        home.prepare(), question, options, name=name, setting=Setting(say=progress, redact=redactor())
-    )
+    setting = Setting(say=progress, redact=redactor(), grants=about.grants())
+    concluded = start(home.prepare(), question, options, name=name, setting=setting, driver=chosen)
     return ended(home, name, concluded, took(), everything=everything, as_json=as_json)

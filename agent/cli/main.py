@@ -23,6 +23,8 @@ ERRORS = {
     ("transcripts.chain", "LogError"): 2,
     ("transcripts.importers.source", "ImportingError"): 2,
     ("agent.drivers", "DriverError"): 3,
+    ("agent.budget", "BudgetError"): 2,
+    ("agent.model.prices", "PriceError"): 2,
     ("agent.words", "QuestionError"): 2,
     ("agent.cli.common", "CommandError"): 2,
 }

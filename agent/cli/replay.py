@@ -34,6 +34,7 @@ MOST = 20
     type=click.Choice(["planner", "llm"]),
     help="Let this driver go on live from there, in a new transcript.",
 )
+@click.option("--model", metavar="NAME", help="With --fork llm: the model; else ASSAY_MODEL.")
 @click.option(
     "--rerun",
     type=click.Choice(["reads"]),
@@ -47,6 +48,7 @@ def replay(
     verify: bool,
     until: int | None,
     fork: str | None,
+    model: str | None,
     rerun: str | None,
     packages: tuple[str, ...],
     environment: str | None,
@@ -87,7 +89,7 @@ def replay(
         raise CommandError("-e and -p go with --rerun reads: a replay takes recorded results alone")
     path = find_transcript(home, transcript, last=last)
     if fork:
-        return _fork(home, path, fork, until, as_json)
+        return _fork(home, path, fork, until, model, as_json)
     if verify:
         return _verify(home, path, as_json)
     from transcripts.chain import LogError
@@ -178,17 +180,19 @@ def _verify(home: Home, path: Path, as_json: bool) -> int:
     return 1 if problems else 0
 
 
-def _fork(home: Home, path: Path, driver: str, until: int | None, as_json: bool) -> int:
+def _fork(home: Home, path: Path, driver: str, until: int | None, model: str | None, as_json: bool) -> int:
     from agent.cli.ending import ended
+    from agent.cli.model_options import ModelOptions
     from agent.fork import fork
     from agent.session import Setting
     from memory.clock import Ids, SystemClock
 
     name = Ids().investigation(SystemClock())
     took = stopwatch()
-    _, concluded = fork(
-        home.prepare(), path, driver, until=until, setting=Setting(say=progress, redact=redactor()), name=name
-    )
+    about = ModelOptions(model)
+    about.driver(driver)
+    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), model=about.name)
+    _, concluded = fork(home.prepare(), path, driver, until=until, setting=setting, name=name)
     return ended(home, name, concluded, took(), everything=False, as_json=as_json)
 
 

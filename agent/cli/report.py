@@ -44,7 +44,9 @@ def report(transcript: str | None, last: bool, everything: bool, as_markdown: bo
         answer = _concluded(path).answer
         drawn = _drawn(answer, path, _hypotheses, everything, as_markdown, as_json)
     if isinstance(drawn, list):
-        draw(drawn)
+        from agent.account import account_lines
+
+        draw([*drawn, *account_lines(path, width())])
     elif isinstance(drawn, str):
         sys.stdout.write(drawn)
     else:

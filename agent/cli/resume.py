@@ -5,18 +5,29 @@ from __future__ import annotations
 import click
 
 from agent.cli.common import CommandError, json_option, progress, redactor, stopwatch, the_home
+from agent.cli.model_options import ModelOptions, granting_options
 
 
 @click.command()
 @click.argument("transcript", required=False)
 @click.option("--last", is_flag=True, help="The newest transcript.")
+@click.option("--model", metavar="NAME", help="Another model than the one that decided.")
+@granting_options
 @click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
 @json_option
-def resume(transcript: str | None, last: bool, everything: bool, as_json: bool) -> int:
+def resume(
+    transcript: str | None,
+    last: bool,
+    model: str | None,
+    allow: tuple[str, ...],
+    yes: bool,
+    everything: bool,
+    as_json: bool,
+) -> int:
     """Go on with TRANSCRIPT (an id or its beginning) where it stopped: Ctrl-C, a kill, a full disk, a lack.
 
     What is finished is not done again; calls that had not returned are made again. One that came to its
-    answer is only drawn again.
+    answer is only drawn again. A model that decides has its budget again, and nothing of what it was allowed.
 
     \b
     Examples:
@@ -38,5 +49,7 @@ def resume(transcript: str | None, last: bool, everything: bool, as_json: bool) 
             f"{path} is not in {home.transcripts}, where investigations go on; "
             "only reading works elsewhere: agent transcripts show, agent replay"
         )
-    concluded = go_on(home, path, setting=Setting(say=progress, redact=redactor()))
+    about = ModelOptions(model, allow=allow, yes=yes)
+    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), model=about.name)
+    concluded = go_on(home, path, setting=setting)
     return ended(home, path.stem, concluded, took(), everything=everything, as_json=as_json)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.loop import Driver
+    from tools.base import AnyTool
+    from transcripts.redaction.secrets import JSON
 
 DRIVERS = ("planner", "llm")
 
@@ -16,8 +20,18 @@ class DriverError(Exception):
     exit_code = 3
 
 
-def make_driver(name: str) -> Driver:
-    """The driver of that name. Raises :class:`DriverError`."""
+def make_driver(
+    name: str,
+    *,
+    keep: Callable[[bytes], str] = lambda data: hashlib.sha256(data).hexdigest(),
+    tools: Sequence[AnyTool] = (),
+    model: str | None = None,
+    redact: Callable[[JSON], JSON] | None = None,
+) -> Driver:
+    """The driver of that name. Raises :class:`DriverError`.
+
+    The rest is for one that asks a model: where what it is told is kept, which tools it is offered, its name.
+    """
     if name == "planner":
         from agent.drivers.planner import Planner
 
@@ -30,6 +44,9 @@ def make_driver(name: str) -> Driver:
         from agent.drivers.outside import Outside
 
         return Outside()
-    if name in DRIVERS:
-        raise DriverError(f"this version has no {name} driver; there is: planner")
-    raise DriverError(f"no driver {name!r} here; there is: planner")
+    if name == "llm":
+        from agent.drivers.llm import Investigator
+        from transcripts.redaction.secrets import redacted
+
+        return Investigator(keep, tools, model, redact or redacted)
+    raise DriverError(f"no driver {name!r} here; there are: {', '.join(DRIVERS)}")

@@ -50,7 +50,7 @@ class Planner:
             return decision
         if claims := _claims(board):
             return Decision(calls=claims)
-        return Decision(conclude=self._conclude(board, opened))
+        return Decision(conclude=conclusion_of(board))
 
     def _open(self, board: Board, opened: Opened) -> list[Understood | HypothesisChanged | Noted]:
         """Say what was understood and open a hypothesis for each candidate: those changes that are not yet
@@ -92,22 +92,25 @@ class Planner:
                 return Decision(calls=rung.calls(board, ready))
         return None
 
-    def _conclude(self, board: Board, opened: Opened) -> Concluded:
-        assert board.understood is not None
-        target = board.understood.target
-        name, _ = environment_of(board) or ("", {})
-        options = relevant(declared(board), target.quantisation)
-        return conclusion(
-            opened=opened,
-            understood=board.understood,
-            environment=name,
-            options=options,
-            rows=[one.row for one in board.hypotheses.values() if one.row is not None],
-            known=known_findings(board),
-            under=_judged_under(board),
-            settings=flags(board),
-            launch=engines()[target.engine].launch,
-        )
+
+def conclusion_of(board: Board) -> Concluded:
+    """The end that the rows on the board amount to. The target must be understood."""
+    assert board.opened is not None
+    assert board.understood is not None
+    target = board.understood.target
+    name, _ = environment_of(board) or ("", {})
+    options = relevant(declared(board), target.quantisation)
+    return conclusion(
+        opened=board.opened,
+        understood=board.understood,
+        environment=name,
+        options=options,
+        rows=[one.row for one in board.hypotheses.values() if one.row is not None],
+        known=known_findings(board),
+        under=_judged_under(board),
+        settings=flags(board),
+        launch=engines()[target.engine].launch,
+    )
 
 
 def known_findings(board: Board) -> list[Finding]:

@@ -1,0 +1,116 @@
+"""Options of commands in which a model may decide: which model, what it may spend, what it may do unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agent.cli.common import CommandError, progress
+from agent.text import safe
+from memory.home import Home
+from memory.terms import Effect
+
+if TYPE_CHECKING:
+    from agent.policy import Grants
+    from tools.base import AnyTool
+    from transcripts.events import Called
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+NO_MODEL = "no model is configured: --model or ASSAY_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
+
+
+def model_options(function: Function) -> Function:
+    """``--model``, ``--budget``, ``--allow``, ``--yes``: the parameters of :class:`ModelOptions`."""
+    options = [
+        click.option("--model", metavar="NAME", help="The model that decides; else ASSAY_MODEL."),
+        click.option(
+            "--budget",
+            metavar="KEY=NUMBER",
+            multiple=True,
+            help="What a model may spend: steps, tokens, cost (dollars), minutes, gpu_minutes, calls.TOOL.",
+        ),
+        granting_options,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def granting_options(function: Function) -> Function:
+    """``--allow`` and ``--yes``: what a model may do besides reading."""
+    function = click.option("--yes", is_flag=True, help="Allow whatever the model asks for.")(function)
+    return click.option(
+        "--allow",
+        metavar="EFFECT",
+        multiple=True,
+        type=click.Choice([effect.value for effect in Effect if effect is not Effect.READS]),
+        help="Let a model do this unasked: "
+        + ", ".join(e.value for e in Effect if e is not Effect.READS)
+        + ".",
+    )(function)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What was said about the model. ``budget``: as given."""
+
+    model: str | None
+    budget: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    yes: bool = False
+
+    @property
+    def name(self) -> str | None:
+        return self.model or os.environ.get("ASSAY_MODEL") or None
+
+    def driver(self, wanted: str) -> str:
+        """``auto`` decided, and said. Raises :class:`CommandError` for a model that is not there."""
+        endpoint = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
+        configured = bool(self.name and endpoint)
+        if wanted == "llm" and not configured:
+            raise CommandError(NO_MODEL, 3)
+        if wanted == "planner" or not configured:
+            progress("driver: planner" + (" (no model is configured)" if wanted == "auto" else ""))
+            return "planner"
+        progress(f"driver: llm ({self.name})")
+        return "llm"
+
+    def recorded(self, home: Home) -> dict[str, Any]:
+        """What a transcript's options hold of it. Raises ``BudgetError``, ``PriceError``."""
+        from agent.budget import BudgetError, read_budget
+        from agent.model.prices import price_of
+
+        limits, calls = read_budget(self.budget)
+        found: dict[str, Any] = {"model": self.name}
+        price = price_of(home, self.name or "")
+        if price is not None:
+            found["prices"] = {self.name: price.model_dump(exclude_none=True)}
+            found |= {"context": price.context} if price.context else {}
+        elif "cost" in limits:
+            raise BudgetError(
+                f"no price is known for {self.name}: put it into {home.root / 'prices.toml'} as "
+                f'["{self.name}"], input = …, output = … (dollars for a million tokens)'
+            )
+        return found | ({"budget": limits} if limits else {}) | ({"calls": calls} if calls else {})
+
+    def grants(self) -> Grants:
+        """What the model may do in this process: it is on no record, and nobody inherits it."""
+        from agent.policy import Grants, Policy
+
+        allowed = frozenset({Effect.READS, *map(Effect, self.allow)})
+        if self.yes:
+            return Grants(Policy(frozenset(Effect)))
+        return Grants(Policy(allowed), _ask if sys.stdin.isatty() and sys.stderr.isatty() else None)
+
+
+def _ask(tool: AnyTool, called: Called) -> bool:
+    """Show the exact call to the person, and ask."""
+    progress(f"{called.call}: the model asks for {tool.name} ({tool.effect})")
+    click.echo(safe(json.dumps(called.input, indent=1, ensure_ascii=False, sort_keys=True)), err=True)
+    return click.confirm(f"run {tool.name} with this?", default=False, err=True)

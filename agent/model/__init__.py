@@ -1,0 +1,1 @@
+"""Asking a language model: its endpoint, what it costs, and what an answer looks like."""

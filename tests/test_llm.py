@@ -1,0 +1,121 @@
+"""A model decides: over real HTTP, with typed calls, and every answer on record before it counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from investigations import NAME, QUESTION, setting, sound, transcript
+from scripted_model import ScriptedModel, call, say
+from tiny_engine import write_engine
+
+from agent.cli.main import run
+from agent.session import start
+from memory.home import Home
+from transcripts.events import Answered, Asked, Concluded, Returned
+from transcripts.log import read
+
+GATES = "sglang/srt/gates.py"
+LINES = {"file": GATES, "start": 6, "end": 7}
+FERN = {"component": "attention", "backend": "fern", "because": "architecture"}
+DECIDES = {**LINES, "quote": 'raise ValueError("cedar needs 10.x")'}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    return write_engine(tmp_path / "site-packages")
+
+
+def investigate(home: Home, engine: Path, llm: dict[str, Any] | None = None, **given: Any) -> Concluded:
+    options = {"environment": str(engine), "llm": {"model": "scripted", **(llm or {})}}
+    return start(home, QUESTION, options, name=NAME, setting=setting(**given), driver="llm")
+
+
+def bodies(home: Home, kind: type) -> list[Any]:
+    return [event.data for event in read(transcript(home)) if isinstance(event.data, kind)]
+
+
+def results(request: dict[str, Any]) -> list[str]:
+    """What the last answer's calls gave, as the model was told."""
+    last = max(n for n, message in enumerate(request["messages"]) if message["role"] == "assistant")
+    return [message["content"] for message in request["messages"][last + 1 :]]
+
+
+def the_end(**given: Any) -> dict[str, Any]:
+    account = "Run what the board recommends; nothing else is known."
+    return call("conclude", {"result": "answered", "account": account, **given})
+
+
+def finding_id_in(request: dict[str, Any]) -> str:
+    (text,) = (text for text in results(request) if "record_finding: ok" in text)
+    body = text.split("⟧\n", 1)[1].rsplit("\n⟦", 1)[0]
+    return str(json.loads(body)["id"])
+
+
+def decide_fern(request: dict[str, Any]) -> Any:
+    moved = call(
+        "update_hypothesis", component="attention", backend="fern", state="predicted",
+        because="its gate refuses all but 10.x", finding=finding_id_in(request),
+    )  # fmt: skip
+    return say(None, moved)
+
+
+STEPS = [
+    lambda request: say(
+        "I read why fern is undecided.",
+        call("read_source", environment=environment_in(request), file=GATES),
+        call("search_source", environment=environment_in(request), pattern="fern"),
+    ),
+    say(
+        None,
+        call("record_finding", {**FERN, "verdict": "blocked", "spans": [DECIDES]}),
+    ),
+    decide_fern,
+    say(None, the_end()),
+]  # fmt: skip
+
+
+def environment_in(request: dict[str, Any]) -> str:
+    text = request["messages"][1]["content"]
+    return str(next(line for line in text.splitlines() if line.startswith("Environment: "))[13:])
+
+
+def test_a_model_decides_what_the_planner_left_and_concludes(
+    home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedModel(STEPS).use(monkeypatch) as model:
+        concluded = investigate(home, engine)
+    assert (concluded.exit_reason, concluded.exit_code) == ("answered", 0)
+    assert concluded.answer is not None
+    (fern,) = [row for row in concluded.answer.backends if row.backend == "fern"]
+    assert (fern.verdict, fern.because, fern.state) == ("blocked", "architecture", "predicted")
+    assert fern.evidence[0].file == GATES
+    assert [len(bodies(home, kind)) for kind in (Asked, Answered)] == [4, 4]
+    assert all(one.status == "ok" for one in bodies(home, Returned))
+    assert "fern" in model.requests[0]["messages"][1]["content"]
+    sound(home, transcript(home))
+
+
+def test_at_the_command_line_the_account_follows_the_answer(
+    home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedModel([say(None, the_end(result="stopped"))]).use(monkeypatch):
+        assert run(["investigate", QUESTION, "-e", str(engine)]) == 4
+    said = capfd.readouterr()
+    assert "driver: llm (scripted)" in said.err
+    assert "Run what the board recommends" in said.out
+    assert run(["report", "--last"]) == 0
+    assert "Run what the board recommends" in capfd.readouterr().out
+    assert run(["replay", "--last"]) == 0
+    assert run(["replay", "--last", "--verify"]) == 0
+
+
+def test_auto_takes_the_planner_where_no_model_is_configured(
+    home: Home, engine: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["investigate", QUESTION, "-e", str(engine)]) == 4
+    assert "driver: planner (no model is configured)" in capfd.readouterr().err
+    assert run(["investigate", QUESTION, "-e", str(engine), "--driver", "llm"]) == 3
+    assert "--model or ASSAY_MODEL" in capfd.readouterr().err
