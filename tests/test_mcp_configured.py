@@ -32,7 +32,7 @@ def started() -> list[list[str]]:
     return [(plain or after).split() for plain, after in lines]
 
 
-@pytest.mark.parametrize("server", configured())
+@pytest.mark.parametrize("server", list(configured()))
 def test_a_configured_server_is_one_that_can_be_started_or_reached(server: dict[str, Any]) -> None:
     if "url" in server:
         assert re.fullmatch(rf"http://{re.escape(HOST)}:\d+{PATH}", server["url"])
