@@ -163,10 +163,15 @@ def _take(one: _Open, line: Line, number: int) -> None:
         if last and not last.text and source.strip("^~"):
             one.frames[-1] = Frame(last.file, last.line, last.function, source)
         one.touched = number
-    elif last and (error := _ERROR.match(text)) and not (line.logged and line.rank != one.rank):
+    elif last and (error := _ERROR.match(text)) and not _of_another(one, line):
         one.error, one.message = error[1], [(error[2] or "").strip()]
         one.open = error[2] == ""
         one.end = one.touched = number
+
+
+def _of_another(one: _Open, line: Line) -> bool:
+    """Whether a line is a record of another process among lines that are none."""
+    return line.logged and not one.logged and line.rank != one.rank
 
 
 def _goes_on(one: _Open, line: Line, number: int) -> bool:
