@@ -195,7 +195,8 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
     [
         ("ModuleNotFoundErrors: x", None),
         ("ImportError: libfoo is odd", "dependency"),
-        ("pkg.mod.ValidationError: 1 validation error", "options"),
+        ("pkg.mod.ValidationError: 1 validation error", "defect"),
+        ("NewRuntimeError: CUDA ran out of memory", "memory"),
         ("RuntimeError: something broke", None),
         ("KeyError: 'x'", "defect"),
     ],

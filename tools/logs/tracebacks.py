@@ -138,7 +138,10 @@ def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
 
 def _opened(line: Line, number: int, *, chained: bool) -> _Open:
     before = line.text[: -len(HEADER)]
-    pattern = re.compile(_DIGITS.sub(r"\\d+", re.escape(_GROUP.sub("| ", before)))) if before else None
+    pattern = None
+    if before:
+        whole = _DIGITS.sub(r"\\d+", re.escape(_GROUP.sub("| ", before)))
+        pattern = re.compile(f"{whole}|{re.escape(before[: len(before) - len(before.lstrip())])}")
     return _Open(number, line.rank, line.level, chained, number, pattern)
 
 
