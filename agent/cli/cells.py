@@ -57,6 +57,7 @@ def read(home: Home, environment: Environment, question: Question) -> tuple[list
         for value in option.values
         for arch in question.archs
         if question.backend in (None, value.value)
+        and (not question.choices or (option.component, value.value) in question.choices)
     ]
     if question.backend is not None and not cells:
         option = chosen[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,9 @@ def _investigated(home: Home, name: str) -> Earlier:
 
 
 @click.command()
-@click.argument("component")
-@click.argument("backend")
+@click.argument("component", required=False)
+@click.argument("backend", required=False)
+@click.option("--command", metavar="LINE", help="Explain this launch command instead; - is stdin.")
 @click.argument("positional", nargs=-1, metavar="[P==V]...")
 @package_options
 @click.option("--arch", metavar="ARCH", help="Architecture or GPU.")
@@ -94,8 +96,9 @@ def _investigated(home: Home, name: str) -> Earlier:
 @scenario_option
 @json_option
 def explain(
-    component: str,
-    backend: str,
+    component: str | None,
+    backend: str | None,
+    command: str | None,
     positional: tuple[str, ...],
     packages: tuple[str, ...],
     environment: str | None,
@@ -119,7 +122,17 @@ def explain(
       agent explain moe_runner flashinfer_trtllm --transcript 20260307-3f9a1c
       agent explain attention triton --arch h200 --json
       agent explain moe_runner flashinfer_trtllm sglang==0.5.9 --arch sm120 --compare sglang==0.5.10
+      agent explain --command "vllm serve Qwen/Qwen3-8B -tp 2" vllm==0.11.0 --arch sm120
     """
+    if command is not None:
+        from agent.cli.explain_command import explain_command
+
+        named = requirements_of(packages, [one for one in (component, backend, *positional) if one])
+        line = sys.stdin.read() if command == "-" else command
+        under = scenario_of(scenario)
+        return explain_command(the_home(), line, environment, named, arch, under, as_json=as_json)
+    if component is None or backend is None:
+        raise CommandError("give COMPONENT and BACKEND, or a launch command with --command")
     progress("looking up the environment")
     from agent.cli.matrix import Question, architectures, engine_of, traces
     from agent.words import known_quantisation

@@ -41,6 +41,8 @@ class Question:
     """The text of the model's ``config.json``."""
     tp: int | None = None
     """Over how many ranks tensors are divided."""
+    choices: tuple[tuple[str, str], ...] = ()
+    """Component and backend: these cells alone."""
 
 
 def architectures(home: Home, given: Sequence[str]) -> list[str]:

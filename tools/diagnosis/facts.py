@@ -5,6 +5,7 @@ Only what the log says counts, and the first to say it: what is printed later ma
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ LONGEST = 1 << 16
 """Bytes of a line, or of a command over several lines, that are read again."""
 CONTINUED = 200
 """Lines of a command that goes on behind backslashes."""
+_PROSE = 400
+"""Characters in which a command may begin."""
+_STARTS = re.compile(r"(?<![\w/.-])(?:docker|podman|(?:[\w./-]*/)?python[\d.]*|vllm|sglang)(?= )")
 
 
 @dataclass(frozen=True)
@@ -169,9 +173,12 @@ def _launch(
 
 
 def launch_of(command: str) -> Step | None:
-    """The step of a shell command that launches an engine."""
-    found = [step for step in parse_command(command).steps if step.kind is CallKind.LAUNCH_SERVER]
-    return found[0] if found and found[0].fields.get("flags") is not None else None
+    """The step of a shell command that launches an engine, whatever prose stands before it."""
+    for text in (command, *(command[match.start() :] for match in _STARTS.finditer(command[:_PROSE]))):
+        found = [step for step in parse_command(text).steps if step.kind is CallKind.LAUNCH_SERVER]
+        if found and found[0].fields.get("flags") is not None:
+            return found[0]
+    return None
 
 
 def _field(flag: str) -> str:
