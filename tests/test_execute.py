@@ -564,6 +564,7 @@ def test_ctrl_c_while_a_result_is_written_keeps_those_that_have_ended(home: Home
         """As the first result is about to be written, the others end, and then Ctrl-C comes."""
         if isinstance(value, dict) and (value.get("kind"), value.get("call")) == ("returned", "c1"):
             others.wait(PATIENCE)
+            threads_end("call 1", "call 2")
             os.kill(os.getpid(), signal.SIGINT)
         return value
 
@@ -672,7 +673,10 @@ def test_a_call_that_is_stuck_for_good_does_not_hold_the_program_up(
         assert program.stdout is not None
         assert program.stdout.readline() == "up\n"
         program.send_signal(number)
-        assert program.wait(PATIENCE) == 130
+        try:
+            assert program.wait(PATIENCE) == 130
+        finally:
+            program.kill()
         assert program.stderr is not None
         assert program.stderr.read() == ""
     assert [data.status for data in bodies(home, Returned)] == ["ok", "interrupted", "interrupted"]
