@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from memory.signatures import CLASSES, Match
 from memory.vocabulary import Contract, Outcome
 from tools.diagnosis.facts import Facts, facts, patterns
-from tools.diagnosis.kinds import kind_of
+from tools.diagnosis.kinds import DEFECT, ExceptionKind, kind_of
 from tools.engines.components import chooses_implementation, component_of
 from tools.logs import Frame, Reading, Traceback, read_log
 from tools.logs.tracebacks import MESSAGE
@@ -95,9 +95,11 @@ def diagnose(log: BinaryIO) -> Diagnosis:
 
 
 def _cause(reading: Reading) -> Cause | None:
-    match, first = reading.cause, reading.first
-    named = match is not None and (first is None or first.line <= match.line <= first.end + MESSAGE)
-    kind = kind_of(first) if first is not None and not named else None
+    match, chain = reading.cause, reading.chain
+    named = match is not None and (
+        not chain or any(one.line <= match.line <= one.end + MESSAGE for one in chain)
+    )
+    first, kind = _kind(chain) if not named else (None, None)
     if match is not None and (named or kind is None or kind.kind == match.signature.kind):
         return _by_signature(match, certain=named)
     if kind is None or first is None:
@@ -112,6 +114,12 @@ def _cause(reading: Reading) -> Cause | None:
         certain=False,
         advice=kind.advice,
     )
+
+
+def _kind(chain: tuple[Traceback, ...]) -> tuple[Traceback | None, ExceptionKind | None]:
+    """The first of a chain whose kind says more than that something in the code broke."""
+    kinds = [(one, kind) for one in chain if (kind := kind_of(one)) is not None]
+    return next((pair for pair in kinds if pair[1].kind != DEFECT), next(iter(kinds), (None, None)))
 
 
 def _by_signature(match: Match, *, certain: bool) -> Cause:

@@ -13,6 +13,9 @@ import re2
 from memory.terms import Outcome
 from tools.logs import Traceback
 
+DEFECT = "defect"
+"""The class of exceptions that say nothing but that code broke."""
+
 
 @dataclass(frozen=True)
 class ExceptionKind:
@@ -33,7 +36,7 @@ class ExceptionKind:
             return False
         own = [frame for frame in failed.frames if "/torch/" not in frame.file] or failed.frames
         frames = failed.frames if self.anywhere else own[-1:]
-        told = (f"{frame.file} in {frame.function}" for frame in frames)
+        told = (f"{frame.file} in {frame.function}: {frame.text}" for frame in frames)
         return self.frame is None or any(self.frame.search(one) for one in told)
 
 

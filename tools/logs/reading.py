@@ -49,8 +49,10 @@ class Reading:
     """Lines that a signature fits, in their order."""
     first: Traceback | None
     """The first that is neither a warning's nor follows from something else."""
+    chain: tuple[Traceback, ...]
+    """``first``, and what was raised from it or while it was handled."""
     cause: Match | None
-    """The signature of ``first``; else the first line that says that something failed."""
+    """The signature of ``first`` or its chain; else the first line that says that something failed."""
     follows: bool
     """Whether there is nothing but what follows a failure: its beginning is not in this log."""
     also: tuple[Match, ...] = ()
@@ -75,9 +77,11 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     begun = [match for match in found if match.signature is _TRACEBACK]
     seen = tuple(_tracebacks(log, begun))
     first = _first(seen, matches)
-    cause = _cause(first, matches)
-    after = any(match.signature.after for match in matches) or bool(seen)
-    return Reading(seen, matches, first, cause, after and first is None and cause is None, more)
+    chain = tuple(_chain(first, seen))
+    cause = _cause(chain, matches)
+    # Some of what follows a failure follows a plain end too.
+    after = any(match.signature.after and match.signature.fatal for match in matches) or bool(seen)
+    return Reading(seen, matches, first, chain, cause, after and first is None and cause is None, more)
 
 
 def _tracebacks(log: BinaryIO, begun: list[Match]) -> Iterator[Traceback]:
@@ -111,13 +115,24 @@ def _first(seen: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Traceback
     return next((one for one in causes if one.error), next((one for one in causes if one.frames), None))
 
 
-def _cause(first: Traceback | None, matches: tuple[Match, ...]) -> Match | None:
+def _chain(first: Traceback | None, seen: tuple[Traceback, ...]) -> Iterator[Traceback]:
+    if first is None:
+        return
+    yield first
+    for one in seen[seen.index(first) + 1 :]:
+        if one.rank == first.rank:
+            if not one.chained:
+                return
+            yield one
+
+
+def _cause(chain: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Match | None:
     """The signature that names what failed."""
     telling = [match for match in matches if match.signature.fatal and not match.signature.after]
-    if first is not None:
-        own = [match for match in telling if first.line <= match.line <= first.end + MESSAGE]
-        # The exception itself says more than a line of source that is quoted above it.
-        own.sort(key=lambda match: match.line != first.end)
-        before = [match for match in telling if match.line < first.line]
-        return next(iter([*own, *before]), None)
-    return telling[0] if telling else None
+    for one in chain:
+        own = [match for match in telling if one.line <= match.line <= one.end + MESSAGE]
+        if own:
+            # The exception itself says more than a line of source that is quoted above it.
+            return min(own, key=lambda match: match.line != one.end)
+    before = (match for match in telling if not chain or match.line < chain[0].line)
+    return next(before, None)
