@@ -90,10 +90,12 @@ def demotions(rows: Sequence[Row], known: Sequence[Finding]) -> dict[str, str]:
             same = (claim.component, claim.backend, claim.arch) == (row.component, row.backend, row.arch)
             if same and finding.status is FindingStatus.CURRENT and claim.outcome in _DEMOTING:
                 tested = " ".join(f"{name} {version}" for name, version in claim.packages.items())
+                where = f"agent findings show {finding.id[:12]}"
+                if claim.report is not None and claim.report.url is not None:
+                    where = f"{claim.report.url}, {where}"
                 against.setdefault(
                     row.backend,
-                    f"{claim.outcome} was seen with {tested or 'another version'} "
-                    f"({claim.level}, agent findings show {finding.id[:12]})",
+                    f"{claim.outcome} was seen with {tested or 'another version'} ({claim.level}, {where})",
                 )
     return against
 

@@ -33,7 +33,7 @@ def says_of(claim: Mapping[str, Any]) -> str:
 def account_of(claim: Mapping[str, Any]) -> str:
     """Whose account a claim is: two people who report the same do not stand in for each other."""
     report = claim.get("report")
-    return str(report["url"] or report["date"]) if report else ""
+    return str(report["url"] or report["date"] or "") if report else ""
 
 
 def finding_row(finding: Finding, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ def render(claim: Claim) -> str:
     parts += [f"if {_condition(condition)}" for condition in claim.conditions]
     parts += [_measured(measurement) for measurement in claim.measurements]
     if claim.report is not None:
-        parts += [f"by a {claim.report.by}, {claim.report.date}", *filter(None, [claim.report.url])]
+        said = (f"by a {claim.report.by}", claim.report.date)
+        parts += filter(None, (", ".join(filter(None, said)), claim.report.url))
     else:
         parts += _place(claim)
     return "; ".join(parts)

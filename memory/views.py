@@ -124,6 +124,11 @@ class Views:
             "v_sightings", "WHERE finding = ? ORDER BY at, transcript, event", [finding], newest=True
         )
 
+    def all_sightings(self) -> list[tuple[str, int]]:
+        """Transcript and event of every one."""
+        rows = self._all("v_sightings", newest=True)
+        return [(row["transcript"], row["event"]) for row in rows]
+
     def rivals(self, finding: str) -> list[Row]:
         """Others of the same subject that stand for what they say, the newest first."""
         same = (

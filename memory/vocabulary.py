@@ -190,10 +190,13 @@ class Scope(Contract):
 
 
 class Report(Contract):
-    """Someone else's account: where it stands and of which day. ``note`` is free text and proves nothing."""
+    """Someone else's account: where it stands, and of which day, month or year; None where it does not say.
+
+    ``note`` is free text and proves nothing.
+    """
 
     url: str | None
-    date: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    date: str | None = Field(pattern=r"^\d{4}(-\d{2}){0,2}$")
     by: Literal["reporter", "maintainer", "release", "person"]
     """Who vouches for it: who reported it, a maintainer, a release that fixed it, or the person here."""
     note: str = ""

@@ -93,6 +93,7 @@ class Log:
         self._state = (seq, head)
         self._started: _Started | None = None
         self._broken: str | None = None
+        self._synced = True
         self._lock = threading.Lock()
 
     @classmethod
@@ -122,10 +123,17 @@ class Log:
             fcntl.fcntl(handle, fcntl.F_SETFL, os.O_APPEND)
             _take(handle, path)
             log.append(opened)
+            # Nobody sees the file before it has its name: once is often enough.
+            log._synced = False
             for at, body in inherited:
                 log.append(body, at)
+            log._synced = True
+            _sync(handle)
             _name(part, path)
             sync_folder(path.parent)
+        except OSError as error:
+            log.close()
+            raise LogWriteError(f"cannot create transcript {path}: {error.strerror or error}") from error
         except BaseException:
             log.close()
             raise
@@ -245,6 +253,8 @@ class Log:
                     f"agent resume {self.path.stem}"
                 )
             raise LogWriteError(self._cannot(error)) from error
+        if not self._synced:
+            return
         try:
             _sync(self._handle)
         except OSError as error:

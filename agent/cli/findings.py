@@ -12,6 +12,11 @@ COMMANDS = {
     "show": ("agent.cli.findings_show:show", "One finding, and the whole chain behind it."),
     "matrix": ("agent.cli.findings_read:matrix", "The best evidence for every backend."),
     "stale": ("agent.cli.findings_stale:stale", "Which no longer hold in other packages."),
+    "export": ("agent.cli.findings_export:export", "For others: JSON, CSV, Markdown, HTML."),
+    "import": ("agent.cli.findings_import:import_", "Findings of others, and public cases."),
+    "load-pack": ("agent.cli.findings_reports:load_pack", "Public cases that come with the program."),
+    "merge": ("agent.cli.findings_import:merge", "The findings of another home's database."),
+    "diff": ("agent.cli.findings_import:diff", "What another home knows, and this one does not."),
     "sql": ("agent.cli.findings_sql:sql", "One question in SQL."),
     "rebuild": ("agent.cli.findings_rebuild:rebuild", "Make every row again from the transcripts."),
 }

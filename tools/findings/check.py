@@ -45,13 +45,13 @@ def check_claim(claim: Claim, context: Any, *, environment: str) -> Claim:
     Raises :class:`ToolError` unless everything that ``claim`` cites is there and says what it is cited for.
     ``environment``: the one that was read, or in which it ran; ``context`` is that of the tool.
     """
-    _check_shape(claim)
+    check_shape(claim)
     opened: Environment | None = None
     if claim.source_evidence or claim.level is not Level.REPORT:
         opened = open_for(context, environment)
-        _check_packages(claim, opened, environment)
+        check_packages(claim, opened, environment)
     sources = (
-        [_check_source(item, opened.tree(), environment) for item in claim.source_evidence] if opened else []
+        [check_source(item, opened.tree(), environment) for item in claim.source_evidence] if opened else []
     )
     check_events(claim, context.home, opened)
     return claim.model_copy(
@@ -64,7 +64,7 @@ def check_claim(claim: Claim, context: Any, *, environment: str) -> Claim:
     )
 
 
-def _check_shape(claim: Claim) -> None:
+def check_shape(claim: Claim) -> None:
     """What can be told without reading anything."""
     try:
         document = claim.model_dump(mode="json")
@@ -154,7 +154,7 @@ def _check_arch(arch: str) -> None:
         raise ToolError(f"claim.arch is {arch!r}; an architecture is written {name}")
 
 
-def _check_packages(claim: Claim, environment: Environment, named: str) -> None:
+def check_packages(claim: Claim, environment: Environment, named: str) -> None:
     present = {distribution(name): version for name, version in environment.packages.items()}
     claimed: dict[str, str] = {}
     for name, version in claim.packages.items():
@@ -177,7 +177,7 @@ def _check_packages(claim: Claim, environment: Environment, named: str) -> None:
             )
 
 
-def _check_source(item: Evidence, tree: SourceTree, environment: str) -> Evidence:
+def check_source(item: Evidence, tree: SourceTree, environment: str) -> Evidence:
     """The evidence as the environment itself gives it."""
     where = f"{item.file}:{item.line}-{item.end_line}"
     try:

@@ -18,11 +18,11 @@ from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical, occurs, text_sha256
 from memory.clock import hypothesis_id
 from memory.home import Home
-from memory.vocabulary import Claim, Effect, EventEvidence, Level, Measurement
+from memory.vocabulary import Capsule, Claim, Effect, EventEvidence, Level, Measurement
 from tools.base import ToolError
 from tools.environment.model import Environment
 from tools.environment.store import open_environment
-from transcripts.chain import LogError
+from transcripts.chain import LogError, link, parse
 from transcripts.reader import records
 from transcripts.redaction.secrets import redacted
 
@@ -40,14 +40,22 @@ class _Log:
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
     heads: dict[str, int] = field(default_factory=dict)
     count: int = 0
+    wholes: dict[str, str] = field(default_factory=dict)
+    """Outputs by sha256 that came along, instead of artifacts."""
 
 
-def check_events(claim: Claim, home: Home, environment: Environment | None) -> None:
+def check_events(
+    claim: Claim, home: Home, environment: Environment | None, capsule: Capsule | None = None
+) -> None:
     """Raise :class:`ToolError` unless the events that ``claim`` cites carry it.
 
-    ``environment``: the one in which it ran; None for a report.
+    ``environment``: the one in which it ran; None for a report. ``capsule``: what the claim brings along of
+    transcripts that are not here.
     """
-    logs = {name: _read(name, claim, home) for name in {item.transcript for item in claim.event_evidence}}
+    logs = {}
+    for name in {item.transcript for item in claim.event_evidence}:
+        brought = capsule is not None and not _path(name, home).exists()
+        logs[name] = _brought(name, claim, capsule) if brought and capsule else _read(name, claim, home)
     for item in claim.event_evidence:
         _check_cited(item, logs[item.transcript])
     if claim.report is not None and claim.report.url is not None:
@@ -85,6 +93,32 @@ def _read(name: str, claim: Claim, home: Home) -> _Log:
                 break
     except LogError as error:
         raise ToolError(str(error)) from None
+    return found
+
+
+def _brought(name: str, claim: Claim, capsule: Capsule) -> _Log:
+    """The same of events that came with a claim: each line must be whole, and there."""
+    found = _Log()
+    for item in capsule.events:
+        if item.transcript != name:
+            continue
+        line = item.line.encode("utf-8", "replace")
+        chained, event = link(line), parse(line)
+        if chained is None or not chained.intact or event is None:
+            raise ToolError(f"an event of {name} in the capsule is damaged: it does not hash to what it says")
+        data = event.get("data")
+        if not isinstance(data, dict):
+            raise ToolError(f"event {chained.seq} of {name} in the capsule is none")
+        found.count = max(found.count, chained.seq + 1)
+        found.data[chained.seq] = data
+        found.heads[chained.hash] = chained.seq
+        if data.get("kind") == "called":
+            found.calls[str(data.get("call"))] = data
+    found.wholes = dict(capsule.wholes)
+    # Of the heads that are cited the capsule has none but those of its own events.
+    for cited in claim.event_evidence:
+        if cited.transcript == name:
+            found.heads.setdefault(cited.head, cited.event)
     return found
 
 
@@ -148,7 +182,7 @@ def _why_not(
             same = False
         if not same:
             return f"ran in environment {_short(ran_in)}, not in {environment.name}"
-    output = _output(data, home)
+    output = _output(data, home, log)
     said = output if isinstance(output, dict) else {}
     scope = claim.scope.model_dump() if claim.scope is not None else {}
     machine = {name: scope[name] for name in ("gpu", "driver", "gpu_count") if scope.get(name) is not None}
@@ -158,12 +192,15 @@ def _why_not(
     return None
 
 
-def _output(data: dict[str, Any], home: Home) -> Any:
+def _output(data: dict[str, Any], home: Home, log: _Log) -> Any:
     """The whole output of a result: where the event holds it cut, the artifact that it names."""
     if not data.get("artifact"):
         return data.get("output")
+    name = str(data["artifact"])
     try:
-        return json.loads(Artifacts(home.artifacts).get(str(data["artifact"])))
+        if name in log.wholes and text_sha256(log.wholes[name]) == name:
+            return json.loads(log.wholes[name])
+        return json.loads(Artifacts(home.artifacts).get(name))
     except (ArtifactError, ValueError, RecursionError) as error:
         raise ToolError(f"the whole output of a cited result cannot be read: {error}") from None
 
@@ -182,7 +219,7 @@ def _check_measurement(
         raise ToolError(f"{what}: event {item.event} {why}; cite the one result that measured it")
     if not item.json_pointer.startswith("/output/"):
         raise ToolError(f"{what}: a JSON pointer into the result starts with /output/")
-    output = _output(logs[names[0]].data[item.event], home)
+    output = _output(logs[names[0]].data[item.event], home, logs[names[0]])
     value = resolve_pointer({"output": output}, item.json_pointer, what)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ToolError(f"{what} is {_short(json.dumps(value))}, not a number")

@@ -1,0 +1,127 @@
+"""Hearsay: public cases and the pack that comes with the program become reports, and never more."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_findings_share import agent as agent
+
+import memory
+from agent.recommend import demotions
+from memory.home import Home
+from memory.views import Views
+from memory.vocabulary import Row, Verdict
+from tools.errors import ToolError
+from tools.findings.accounts import Case, claims_of, read_cases
+from tools.findings.share import finding_of
+
+CASE = {
+    "id": "x-1", "url": "https://example.org/issues/1", "date": "2026-03-06", "engine": "sglang",
+    "engine_version": "0.5.8", "flashinfer_version": "<0.6.6", "cuda_version": "13", "arch": "sm_120",
+    "gpu": "8x RTX PRO 6000", "model": "m", "quantization": "NVFP4", "component": "fp4_gemm",
+    "backend": "flashinfer_cutlass", "flags": ["--tp 8"], "outcome": "nan_or_garbage",
+    "symptom": "NaN rows at 64 requests", "cause": None, "fix_or_workaround": "another backend",
+    "confidence": "confirmed_by_maintainer", "unknown_field": 1,
+}  # fmt: skip
+PACK = Path(memory.__file__).parent / "data" / "reports.jsonl"
+
+
+def write(path: Path, *cases: dict[str, Any] | str) -> Path:
+    path.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in cases) + "\n")
+    return path
+
+
+def test_a_case_becomes_a_report_with_its_versions_and_where_it_stands(
+    agent: Any, home: Home, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "cases.jsonl", CASE)
+    done = json.loads(agent(home, "import", path, "--json"))
+    (row,) = Views(home).findings()
+    assert done["findings"] == [row["id"]]
+    assert (row["level"], row["outcome"], row["arch"], row["status"]) == ("report", "nan", "sm120", "current")
+    assert (row["url"], row["date"], row["gpu"], row["gpu_count"]) == (
+        CASE["url"], CASE["date"], "RTX PRO 6000", 8,
+    )  # fmt: skip
+    claim = json.loads(row["claim"])
+    assert claim["packages"] == {"sglang": "0.5.8"}
+    assert claim["scope"]["ranges"] == {"flashinfer-python": "<0.6.6"}
+    assert claim["report"]["by"] == "maintainer"
+    shown = agent(home, "show", row["id"])
+    assert "which prove nothing" in shown
+    assert "NaN rows at 64 requests" in shown
+    again = json.loads(agent(home, "import", path, "--json"))
+    assert (again["findings"], again["known"], again["transcript"]) == ([], 1, None)
+    assert json.loads(agent(home, "rebuild", "--json"))["same"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"arch": None}, "names no architecture"),
+        ({"arch": "sm_75+"}, "names no architecture"),
+        ({"backend": None}, "names no backend"),
+        ({"engine": "?"}, "names no engine"),
+        ({"outcome": "odd"}, "is no outcome"),
+    ],
+)
+def test_a_case_that_does_not_say_what_it_is_about_is_left_out(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ToolError, match=says):
+        list(claims_of(Case(**{**CASE, **change})))
+
+
+def test_hostile_cases_are_left_out_in_one_line_each(agent: Any, home: Home, tmp_path: Path) -> None:
+    bad: list[dict[str, Any] | str] = [
+        {**CASE, "id": "a", "url": "file:///etc/passwd"},
+        {**CASE, "id": "b", "url": None},
+        {**CASE, "id": "c", "date": "yesterday"},
+        {**CASE, "id": "d", "component": "a\x1b[2J"},
+        "nothing", "[" * 100_000, '{"id": 7}',
+    ]  # fmt: skip
+    path = write(tmp_path / "cases.jsonl", CASE, *bad)
+    done = json.loads(agent(home, "import", path, "--json"))
+    assert len(done["skipped"]) >= len(bad) - 2
+    assert all("\n" not in one["because"] for one in done["skipped"])
+    assert "\x1b" not in agent(home, "list") + agent(home, "export", "--format", "markdown")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a / b", [("a", None, {}), ("b", None, {})]),
+        ("auto -> marlin", [("auto", "marlin", {})]),
+        ("marlin + MTP", [("marlin", None, {"with": "MTP"})]),
+        ("mla (FP8)", [("mla", None, {"with": "FP8"})]),
+    ],
+)
+def test_backends_are_told_from_what_is_said_of_them(text: str, expected: list[Any]) -> None:
+    claims = list(claims_of(Case(**{**CASE, "backend": text, "cuda_version": None})))
+    assert [(one.backend, one.runs_instead, one.scenario) for one in claims] == expected
+
+
+def test_the_pack_is_loaded_once_and_whole(agent: Any, home: Home) -> None:
+    cases = list(read_cases(PACK.read_text("utf-8")))
+    assert not [one for one in cases if isinstance(one, tuple)]
+    assert len(cases) >= 60
+    done = json.loads(agent(home, "load-pack", "--json"))
+    assert done["skipped"] == []
+    assert len(done["findings"]) >= len(cases)
+    again = json.loads(agent(home, "load-pack", "--json"))
+    assert (again["findings"], again["known"]) == ([], len(done["findings"]))
+    assert all(row["url"].startswith("https://") for row in Views(home).findings(statuses=()))
+
+
+def test_a_report_of_nan_puts_a_backend_behind_the_others_with_the_link(agent: Any, home: Home) -> None:
+    agent(home, "load-pack")
+    known = [finding_of(row) for row in Views(home).findings(component="fp4_gemm", arch="sm120")]
+    rows = [
+        Row(component="fp4_gemm", backend=name, arch="sm120", verdict=Verdict.NO_STATIC_OBSTACLE)
+        for name in ("flashinfer_cutlass", "marlin")
+    ]
+    against = demotions(rows, known)
+    assert set(against) == {"flashinfer_cutlass"}
+    assert re.match("(nan|wrong) was seen with flashinfer-python 0.6", against["flashinfer_cutlass"])
+    assert "https://github.com/" in against["flashinfer_cutlass"]
