@@ -21,8 +21,12 @@ from transcripts.events import (
     Opened,
     Resumed,
     Returned,
+    Said,
     Understood,
 )
+
+OUTSIDE = "the client asked for it"
+"""The reason of a call that was decided outside this program, by another agent."""
 
 
 @dataclass
@@ -52,6 +56,8 @@ class Board:
     """Whole results that this transcript points to."""
     spent: Spent = field(default_factory=Spent)
     conversation: Conversation = field(init=False)
+    led: bool = False
+    """Whether somebody other than the planner decides by now: a model that was told of it, or a client."""
     _noted: set[str] = field(default_factory=set)
     _made: dict[str, dict[str, None]] = field(default_factory=dict)
     """Tool → its calls that came to an end."""
@@ -81,8 +87,9 @@ class Board:
                 self.understood = event.data
             case HypothesisChanged(id=name):
                 self.hypotheses[name] = event.data
-            case Called():
+            case Called(why=why):
                 self.calls.ask(event.data)
+                self.led |= why == OUTSIDE
             case Returned(call=name):
                 self._return(name, event.data, event)
             case Found(finding=finding):
@@ -92,6 +99,8 @@ class Board:
                 self._noted.add(sha256_of(text))
             case Concluded():
                 self.concluded = event.data
+            case Said():
+                self.led = True
             case _:
                 pass  # what was said to a model is a conversation
 

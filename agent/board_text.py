@@ -130,8 +130,15 @@ def result_text(board: Board, request: str, number: int, wish: Wish) -> Message:
     if returned is None:
         text = "not run: the investigation was at its end"
     else:
-        text = f"{call} {wish.tool}: {returned.status} (event {board.calls.seq(call)})\n{_output(returned)}"
+        text = outcome_text(board, returned)
     return {"role": "tool", "tool_call_id": wish.id, "content": text}
+
+
+def outcome_text(board: Board, returned: Returned) -> str:
+    """What came of a call, with the event that can be cited."""
+    call = returned.call
+    head = f"{call} {board.calls[call].tool}: {returned.status} (event {board.calls.seq(call)})"
+    return f"{head}\n{_output(returned)}"
 
 
 def _output(returned: Returned) -> str:

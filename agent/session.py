@@ -17,7 +17,7 @@ from agent.drivers import make_driver
 from agent.execute import Batch, Cap, Executor, batch_functions
 from agent.interrupts import Interrupts
 from agent.loop import Driver, Investigation, Model
-from agent.policy import PERSON, Grants, Policy, Supervised
+from agent.policy import PERSON, Grants, Rules, Supervised
 from memory.artifacts import ArtifactError, Artifacts, document
 from memory.canonical import canonical
 from memory.clock import Clock, Ids, SystemClock
@@ -69,7 +69,7 @@ class Setting:
     clock: Clock = field(default_factory=SystemClock)
     tools: Mapping[str, AnyTool] | None = None
     batches: Mapping[str, Batch] | None = None
-    policy: Policy = PERSON
+    policy: Rules = PERSON
     grants: Grants = field(default_factory=Grants)
     """What a model may do: it decides in the person's place, not with their rights."""
     model: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from mcp_clients import QUESTION, begun, over_stdio, refused, told
 from program import agent
 from tiny_engine import write_engine
 
+from agent.board_tools import BOARD_TOOLS
 from memory.canonical import text_sha256
 from memory.home import Home
-from tools.environment.store import open_environment
 from tools.registry import registry
 from transcripts.events import Called, Concluded, Returned
 from transcripts.log import read
@@ -22,24 +23,21 @@ from transcripts.reader import transcript_path
 GATES = "sglang/srt/gates.py"
 
 
-def claim(home: Home, engine: Path, **changed: Any) -> dict[str, Any]:
-    """What the tiny engine's gate says of cedar, to be recorded; ``changed`` in its evidence."""
-    environment = open_environment(home, str(engine))
-    lines = environment.tree().evidence(GATES, 6, 7, idiom="read by the driver").model_dump(mode="json")
+def found(backend: str, verdict: str, start: int, end: int, quote: str, **more: Any) -> dict[str, Any]:
+    """A call of ``record_finding`` about an option of the tiny engine, by lines of its gate."""
+    span = {"file": GATES, "start": start, "end": end, "quote": quote, **more}
+    because = {"because": "architecture"} if verdict == "blocked" else {}
     return {
-        "environment": environment.path,
-        "claim": {
-            "component": "fp4_gemm",
-            "backend": "cedar",
-            "arch": "sm120",
-            "engine": "sglang",
-            "packages": environment.packages,
-            "level": "static",
-            "verdict": "blocked",
-            "because": "architecture",
-            "source_evidence": [{**lines, **changed}],
-        },
+        "component": "fp4_gemm",
+        "backend": backend,
+        "verdict": verdict,
+        "spans": [span],
+        **because,
     }
+
+
+CEDAR = ("cedar", "blocked", 6, 7, "cedar needs 10.x")
+AMBER = ("amber", "no_static_obstacle", 8, 8, "return server_args.fp4_gemm_backend")
 
 
 def statuses(home: Home, name: str) -> list[tuple[str, str]]:
@@ -57,29 +55,48 @@ def test_a_client_investigates_and_what_it_found_is_kept_with_evidence_that_chec
 
     async def client(session: Client) -> None:
         offered = {tool.name for tool in (await session.list_tools()).tools}
-        assert set(registry()) <= offered
+        assert {*registry(), *BOARD_TOOLS} <= offered
         refused(await session.call_tool("list_environments", {}), "call begin_investigation first")
         names.append(begun(await session.call_tool("begin_investigation", QUESTION)))
+        refused(await session.call_tool("record_finding", found(*CEDAR)), "was not read")
         seen = await session.call_tool("read_source", {"environment": str(engine), "file": GATES})
         assert "cedar needs 10.x" in told(seen)
-        forged = claim(home, engine, sha256=text_sha256("other lines"))
-        refused(await session.call_tool("record_finding", forged), GATES)
-        assert not (await session.call_tool("record_finding", claim(home, engine))).is_error
+        for forged, why in (
+            (found("cedar", "blocked", 6, 7, "cedar needs 12.x"), "does not say"),
+            (found(*CEDAR, sha256=text_sha256("other lines")), "these are other lines"),
+            (found("cedar", "blocked", 60, 61, "cedar needs 10.x"), "not in the environment"),
+            ({**found(*CEDAR), "spans": [], "events": [{"event": 9999, "quote": "cedar"}]}, "event 9999"),
+            ({**found(*CEDAR), "level": "probe", "outcome": "ok", "verdict": None}, ""),
+        ):
+            refused(await session.call_tool("record_finding", forged), why)
+        for one in (CEDAR, AMBER):
+            kept = await session.call_tool("record_finding", found(*one))
+            assert not kept.is_error, told(kept)
+            (finding,) = re.findall(r'"id":"([0-9a-f]+)"', told(kept))
+            moved = {"component": "fp4_gemm", "backend": one[0], "state": "predicted", "because": "read"}
+            refused(await session.call_tool("update_hypothesis", moved), "needs a finding")
+            moved["finding"] = finding
+            assert not (await session.call_tool("update_hypothesis", moved)).is_error
+        refused(await session.call_tool("record_finding", found("cedar", *AMBER[1:])), "more cautious")
         (board,) = (await session.read_resource("assay://board")).contents
-        assert "fp4_gemm" in str(board)
+        assert f"cedar (architecture; {GATES}:6)" in str(board)
+        end = {"result": "answered", "account": "amber gets through; cedar is ruled out for this GPU."}
+        refused(await session.call_tool("conclude", {**end, "result": "none_viable"}), "the board says")
+        refused(await session.call_tool("conclude", {**end, "choices": {"fp4_gemm": "cedar"}}), "blocked")
+        ended = await session.call_tool("conclude", end)
+        assert not ended.is_error, told(ended)
+        assert "--fp4-gemm-backend amber" in told(ended)
+        refused(await session.call_tool("gpu_status", {}), "has ended: answered")
 
     over_stdio(home.root, client, "-e", str(engine))
 
     (name,) = names
-    assert statuses(home, name)[-3:] == [
-        ("read_source", "ok"),
-        ("record_finding", "error"),
-        ("record_finding", "ok"),
-    ]
+    assert statuses(home, name)[-1] == ("conclude", "ok")
     assert agent("replay", name, "--verify").returncode == 0
     assert "decides the same again" in agent("replay", name).stdout
-    (found,) = json.loads(agent("findings", "list", "--json").stdout)["findings"]
-    assert found["backend"] == "cedar"
+    assert "--fp4-gemm-backend amber" in agent("report", name).stdout
+    kept = json.loads(agent("findings", "list", "--json").stdout)["findings"]
+    assert {one["backend"]: one["transcript"] for one in kept} == {"cedar": name, "amber": name}
 
 
 def test_a_client_that_left_has_its_end_on_record_and_can_come_back(home: Home, tmp_path: Path) -> None:

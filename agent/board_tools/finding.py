@@ -90,9 +90,10 @@ def record_finding(args: RecordFinding, context: BoardContext) -> Finding:
     """Record what was found about a backend, with the lines or events that show it; refused if they do
     not."""
     board = context.board
+    if board.led and args.claim is not None:
+        raise ToolError("a claim is not taken whole: give component, backend, and the spans that show it")
     claim = args.claim or _claim(args, context)
-    if board.conversation.begun:
-        _check_cautious(board, claim)
+    _check_cautious(board, claim)
     environment = args.environment or understood(board).environment
     given = RecordClaim(claim=claim, environment=environment)
     return Finding.model_validate(record_claim.run(given, context))

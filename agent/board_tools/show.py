@@ -28,5 +28,6 @@ def read_board(args: ReadBoard, context: BoardContext) -> BoardShown:
     components = dict.fromkeys(one.component for one in board.hypotheses.values())
     if args.component is not None and args.component not in components:
         raise ToolError(f"no component {args.component!r} on the board; there are {', '.join(components)}")
-    budget = Budget.of(board.opened.options if board.opened else {})
+    # What a client may spend is its own affair.
+    budget = Budget.of(board.opened.options) if board.opened and board.conversation.begun else None
     return BoardShown(board=board_text(board, budget, args.component))

@@ -10,27 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent.board import Board
+from agent.board import OUTSIDE, Board
 from agent.drivers.ground import failure
-from agent.drivers.planner import Planner
+from agent.drivers.planner import Planner, conclusion_of
 from agent.loop import Call, Decision
 from memory.clock import hypothesis_id
 from transcripts.events import Concluded
-
-ASKED = "the client asked for it"
-"""The reason of a call that was decided outside."""
 
 Follow = Callable[[Board], Decision]
 
 
 def gone(board: Board) -> Decision:
     """The end where nobody decides any more."""
-    found = f"{len(board.findings)} findings are kept"
+    so_far = None if board.understood is None else conclusion_of(board)
     return Decision(
         conclude=Concluded(
             exit_reason="stopped",
             exit_code=4,
-            summary=f"stopped: the client left before it concluded; {found}",
+            summary="stopped: the client left before it concluded"
+            + (f"; so far: {so_far.summary}" if so_far is not None else ""),
+            answer=None if so_far is None else so_far.answer,
         )
     )
 
@@ -45,7 +44,7 @@ class Outside:
         self._planner: Planner | None = Planner()
 
     def decide(self, board: Board) -> Decision:
-        if self._planner is not None and not any(one.why == ASKED for one in board.calls.values()):
+        if self._planner is not None and not board.led:
             ground = self._planner.decide(board)
             if ground.conclude is None or failure(board):
                 return ground
@@ -57,4 +56,4 @@ def asked(board: Board, tool: str, given: Mapping[str, Any]) -> Call:
     """A call as it is asked for outside, with the hypothesis on the board that it is about."""
     subject = [given.get(key) for key in ("component", "backend", "arch")]
     name = hypothesis_id(*map(str, subject))
-    return Call(tool, dict(given), why=ASKED, hypothesis=name if name in board.hypotheses else None)
+    return Call(tool, dict(given), why=OUTSIDE, hypothesis=name if name in board.hypotheses else None)

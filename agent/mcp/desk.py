@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from agent.board import Board
 from agent.drivers.outside import Outside, asked, gone
 from agent.loop import Decision, Driver
-from agent.mcp.telling import ended_text, ground_text, result_text
+from agent.mcp.telling import begun_text, ended_text, result_text
 from agent.text import shorten
 from tools.stopping import Stop, under
 from transcripts.events import Concluded
@@ -89,7 +89,7 @@ class Desk:
             if self._end is None:
                 self._inbox.put(wish)
             else:
-                wish.answer.set_result(self._end)
+                wish.answer.set_result(replace(self._end, wrong=True))
         return wish.answer
 
     def leave(self) -> None:
@@ -114,13 +114,13 @@ class Desk:
             self.begun.set_result(end)
         self._settle()
         while (wish := self._waiting()) is not None:
-            wish.answer.set_result(end)
+            wish.answer.set_result(replace(end, wrong=True))
 
     def _next(self, board: Board) -> Decision:
         """What the client wants next, once it says so."""
         self._board = board
         if not self.begun.done():
-            self.begun.set_result(Answer(ground_text(board)))
+            self.begun.set_result(Answer(begun_text(board)))
         self._settle()
         wish = None if self._stop.asked else self._wished()
         if wish is None:
@@ -150,6 +150,9 @@ class Desk:
         given, self._given = self._given, []
         for number, wish in enumerate(given, self._first):
             assert self._board is not None, "decisions are made of a board"
-            text, wrong = result_text(self._board, f"c{number}")
-            end = f"\n{self._end.text}" if self._end is not None else ""
-            wish.answer.set_result(Answer(text + end, wrong))
+            answer = Answer(*result_text(self._board, f"c{number}"))
+            if self._end is not None:
+                # The end itself is long, and its words say it.
+                text = self._end.text if not answer.wrong else f"{answer.text}\n{self._end.text}"
+                answer = Answer(text, answer.wrong)
+            wish.answer.set_result(answer)

@@ -8,6 +8,7 @@ from typing import Any
 from mcp.types import Tool as Offer, ToolAnnotations
 from pydantic import BaseModel
 
+from agent.model.offers import plain
 from agent.policy import Policy
 from memory.vocabulary import Effect
 from tools.base import Tool
@@ -37,7 +38,7 @@ def _offer(tool: Tool[Any, Any], policy: Policy, shared: bool) -> Offer:
     return Offer(
         name=tool.name,
         description=description,
-        input_schema=named(tool.schema()) if shared else tool.schema(),
+        input_schema=named(plain(tool.schema())) if shared else plain(tool.schema()),
         annotations=ToolAnnotations(
             read_only_hint=tool.effect is Effect.READS,
             destructive_hint=False,
@@ -51,7 +52,7 @@ def own_offer(name: str, arguments: type[BaseModel]) -> Offer:
     return Offer(
         name=name,
         description=" ".join((arguments.__doc__ or "").split()),
-        input_schema=arguments.model_json_schema(),
+        input_schema=plain(arguments.model_json_schema()),
         annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
     )
 

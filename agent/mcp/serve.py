@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.to_thread
 
+from agent.board_tools import BOARD_TOOLS
 from agent.mcp.begin import Beginnings, Given
 from agent.mcp.desks import Desks
 from agent.mcp.http import HOST, PATH, listening, serve_http
 from agent.mcp.server import make_server
 from agent.mcp.stdio import serve_stdio
-from agent.policy import Policy
+from agent.policy import Grants, Policy
 from agent.session import Setting
 from memory.home import Home
 from memory.vocabulary import Effect
@@ -40,8 +41,8 @@ def serve(
     if given.environment is not None:
         open_environment(home, given.environment)
     policy = Policy(allowed | {Effect.READS})
-    tools = registry()
-    setting = Setting(say=say, tools=tools, policy=policy, redact=redact)
+    tools = {**registry(), **BOARD_TOOLS}
+    setting = Setting(say=say, tools=tools, policy=Grants(policy), redact=redact)
     desks = Desks(home, Beginnings(home, given, policy, say), setting, shared=port is not None)
     server = make_server(desks, tools, policy)
     logging.getLogger().addHandler(_Said(say))

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from importlib.resources import files
 from typing import Any
 
 import anyio.to_thread
@@ -18,12 +17,13 @@ from mcp.types import INVALID_PARAMS
 from pydantic import BaseModel, ValidationError
 
 from agent import __version__
+from agent.board_text import board_text
 from agent.mcp.begin import BeginInvestigation, ResumeInvestigation
 from agent.mcp.desk import Answer, Desk
 from agent.mcp.desks import Desks
 from agent.mcp.offers import offers, own_offer
-from agent.mcp.telling import board_text
 from agent.policy import Policy
+from agent.prompts import prompt
 from agent.session import board_of
 from agent.text import shorten
 from memory.artifacts import Artifacts
@@ -37,9 +37,9 @@ LONGEST = 200
 MOST = 4 << 20
 """Characters of the arguments of one call."""
 BOARD = "assay://board"
+PROMPT = "investigate"
 EVERY = 5.0
 """Seconds between two words to a client that waits."""
-GUIDE = files("agent.mcp").joinpath("guide.md").read_text(encoding="utf-8").strip()
 OWN: Mapping[str, type[BaseModel]] = {
     "begin_investigation": BeginInvestigation,
     "resume_investigation": ResumeInvestigation,
@@ -61,7 +61,7 @@ class _Handlers:
         return Server(
             "assay",
             version=__version__,
-            instructions=GUIDE,
+            instructions=prompt("client"),
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,
@@ -147,18 +147,18 @@ class _Handlers:
         question = types.PromptArgument(
             name="question", description="Model, quantisation, GPU or architecture.", required=True
         )
-        prompt = types.Prompt(
-            name="investigate",
+        offered = types.Prompt(
+            name=PROMPT,
             description="Find out which kernel backends are viable, with the proof.",
             arguments=[question],
         )
-        return types.ListPromptsResult(prompts=[prompt])
+        return types.ListPromptsResult(prompts=[offered])
 
     async def get_prompt(self, _: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         question = (params.arguments or {}).get("question", "").strip()
-        if params.name != "investigate" or not question:
-            raise MCPError(INVALID_PARAMS, "there is one prompt, investigate, and it needs a question")
-        text = f"{GUIDE}\n\nThe question: {question}"
+        if params.name != PROMPT or not question:
+            raise MCPError(INVALID_PARAMS, f"there is one prompt, {PROMPT}, and it needs a question")
+        text = "\n\n".join([prompt("client"), prompt("investigator"), f"The question: {question}"])
         return types.GetPromptResult(
             messages=[types.PromptMessage(role="user", content=types.TextContent(text=text))]
         )

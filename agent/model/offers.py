@@ -16,21 +16,21 @@ def offers(tools: Iterable[AnyTool]) -> list[dict[str, Any]]:
             "function": {
                 "name": tool.name,
                 "description": " ".join(tool.description.split()),
-                "parameters": _plain(tool.schema()),
+                "parameters": plain(tool.schema()),
             },
         }
         for tool in sorted(tools, key=lambda tool: tool.name)
     ]
 
 
-def _plain(schema: Any, *, names: bool = False) -> Any:
+def plain(schema: Any, *, names: bool = False) -> Any:
     """A schema without the titles that only repeat names. ``names``: its keys are names of fields."""
     if isinstance(schema, list):
-        return [_plain(one) for one in schema]
+        return [plain(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: _plain(value, names=not names and key in {"properties", "$defs"})
+        key: plain(value, names=not names and key in {"properties", "$defs"})
         for key, value in schema.items()
         if names or key != "title"
     }
