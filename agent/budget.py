@@ -49,8 +49,8 @@ class Spent:
             case Opened() | Resumed():
                 self.began, self.steps, self.gpu_seconds = event.at, 0, 0.0
                 self.usage, self.calls = {}, Counter()
-            case Asked(model=model):
-                self.steps += 1
+            case Asked(model=model, settings=settings):
+                self.steps += settings.get("tool_choice") != "none"  # the last word is no step
                 self._model = model
             case Answered(usage=usage):
                 mine = self.usage.setdefault(self._model, Counter())

@@ -70,7 +70,9 @@ class Conversation:
                 pass
 
     def _answered(self, answered: Answered) -> None:
-        self.asked, self.answered, self.made = None, answered, {}
+        self.asked, self.made = None, {}
+        # Whoever was stopped before there was an answer asks again.
+        self.answered = None if answered.status == "interrupted" else answered
         if answered.status != "ok":
             self.lost += is_overflow(answered.error)
             return

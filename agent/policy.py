@@ -6,6 +6,7 @@ investigation grants anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -86,12 +87,14 @@ class Supervised:
     person: Rules
     grants: Grants
     budget: Budget = field(default_factory=Budget)
+    _made: Counter[str] = field(default_factory=Counter)
 
     def rule(self, tool: AnyTool, called: Called) -> Ruling:
         if not self.board.conversation.begun:
             return self.person.rule(tool, called)
+        self._made[tool.name] += 1
         most = self.budget.calls.get(tool.name)
-        if most is not None and self.board.spent.calls[tool.name] > most:
+        if most is not None and self._made[tool.name] > most:
             return Ruling(f"{tool.name} may be called {most} times, and was; go on without it")
         spent = self.board.spent.gpu_seconds / 60
         if tool.effect is Effect.USES_GPU and spent >= self.budget.limits.get("gpu_minutes", float("inf")):

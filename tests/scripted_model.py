@@ -52,6 +52,8 @@ class ScriptedModel:
     def __init__(self, steps: Iterable[Step | Callable[[Request], Step]]) -> None:
         self._steps = iter(steps)
         self._lock = threading.Lock()
+        self.all_needed = True
+        """Whether a step that is left over at the end is an error."""
         self.requests: list[Request] = []
         self.headers: list[dict[str, str]] = []
         self.wrong: list[BaseException] = []
@@ -80,11 +82,10 @@ class ScriptedModel:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-        if error is None:
-            if self.wrong:
-                raise self.wrong[0]
-            if left := list(self._steps):
-                raise AssertionError(f"{len(left)} steps were not asked for, the first: {left[0]}")
+        if self.wrong:  # what was seen here comes before what followed from it
+            raise self.wrong[0] from error
+        if error is None and self.all_needed and (left := list(self._steps)):
+            raise AssertionError(f"{len(left)} steps were not asked for, the first: {left[0]}")
 
     def _answer(self, request: Request, headers: dict[str, str]) -> Step:
         with self._lock:

@@ -7,45 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from investigations import NAME, QUESTION, setting, sound, transcript
+from investigations import QUESTION, sound, transcript
+from model_runs import DECIDES, FERN, GATES, bodies, environment_in, investigate, results, the_end
 from scripted_model import ScriptedModel, call, say
 from tiny_engine import write_engine
 
 from agent.cli.main import run
-from agent.session import start
 from memory.home import Home
-from transcripts.events import Answered, Asked, Concluded, Returned
-from transcripts.log import read
-
-GATES = "sglang/srt/gates.py"
-LINES = {"file": GATES, "start": 6, "end": 7}
-FERN = {"component": "attention", "backend": "fern", "because": "architecture"}
-DECIDES = {**LINES, "quote": 'raise ValueError("cedar needs 10.x")'}
+from transcripts.events import Answered, Asked, Returned
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Path:
     return write_engine(tmp_path / "site-packages")
-
-
-def investigate(home: Home, engine: Path, llm: dict[str, Any] | None = None, **given: Any) -> Concluded:
-    options = {"environment": str(engine), "llm": {"model": "scripted", **(llm or {})}}
-    return start(home, QUESTION, options, name=NAME, setting=setting(**given), driver="llm")
-
-
-def bodies(home: Home, kind: type) -> list[Any]:
-    return [event.data for event in read(transcript(home)) if isinstance(event.data, kind)]
-
-
-def results(request: dict[str, Any]) -> list[str]:
-    """What the last answer's calls gave, as the model was told."""
-    last = max(n for n, message in enumerate(request["messages"]) if message["role"] == "assistant")
-    return [message["content"] for message in request["messages"][last + 1 :]]
-
-
-def the_end(**given: Any) -> dict[str, Any]:
-    account = "Run what the board recommends; nothing else is known."
-    return call("conclude", {"result": "answered", "account": account, **given})
 
 
 def finding_id_in(request: dict[str, Any]) -> str:
@@ -75,11 +49,6 @@ STEPS = [
     decide_fern,
     say(None, the_end()),
 ]  # fmt: skip
-
-
-def environment_in(request: dict[str, Any]) -> str:
-    text = request["messages"][1]["content"]
-    return str(next(line for line in text.splitlines() if line.startswith("Environment: "))[13:])
 
 
 def test_a_model_decides_what_the_planner_left_and_concludes(

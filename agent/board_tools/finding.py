@@ -147,16 +147,12 @@ def _source(board: Board, tree: SourceTree, span: Span) -> Evidence:
 
 
 def _was_read(board: Board, there: Evidence) -> bool:
-    """Whether every line was in a result of reading here, or is one that the analyser cited."""
+    """Whether every line was in a result of reading here."""
     lines = set(range(there.line, there.end_line + 1))
     for called, _ in board.results("read_source"):
         output = board.output(called.call) if str(called.input.get("file")).endswith(there.file) else None
         if isinstance(output, dict) and output.get("file") == there.file:
             lines -= set(range(output["start"], output["end"] + 1))
-    for one in board.hypotheses.values():
-        for cited in one.row.evidence if one.row else ():
-            if cited.file == there.file:
-                lines -= set(range(cited.line, cited.end_line + 1))
     return not lines
 
 
