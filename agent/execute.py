@@ -236,7 +236,11 @@ def _closable(outputs: Iterable[BaseModel]) -> Generator[BaseModel]:
 def batch_functions() -> dict[str, Batch]:
     """Tools that come with a function for many calls at once; absent where their module is."""
     found: dict[str, Batch] = {}
-    for tool, (module, function) in {"trace_viability": ("tools.viability.trace", "trace_many")}.items():
+    many = {
+        "trace_viability": ("tools.viability.trace", "trace_many"),
+        "probe_kernel": ("tools.probe.kernel", "probe_many"),
+    }
+    for tool, (module, function) in many.items():
         try:
             found[tool] = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError):

@@ -14,8 +14,8 @@ MOST_RANKED = 3000
 """Hits of a search that are ranked."""
 CURRENT = FindingStatus.CURRENT.value
 STATUS_WORTH = {"current": 1.0, "contradicted": 0.7, "superseded": 0.4}
-LEVEL_WORTH = {"report": 0.6, "static": 0.8, "compile": 0.9, "probe": 1.0, "server": 1.1, "stress": 1.2,
-               "benchmark": 1.2}  # fmt: skip
+LEVEL_WORTH = {"report": 0.6, "static": 0.8, "compile": 0.9, "imported": 0.95, "probe": 1.0, "server": 1.1,
+               "stress": 1.2, "benchmark": 1.2}  # fmt: skip
 
 _FINDING_FILTERS = (
     "component", "backend", "arch", "engine", "level", "verdict", "outcome", "origin",

@@ -75,6 +75,8 @@ class Level(StrEnum):
     REPORT = "report"
     STATIC = "static"
     COMPILE = "compile"
+    IMPORTED = "imported"
+    """A probe that ran on another machine, by a plan that was packed here."""
     PROBE = "probe"
     SERVER = "server"
     STRESS = "stress"

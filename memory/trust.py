@@ -150,7 +150,8 @@ def deciding(row: Mapping[str, Any]) -> list[str]:
     level = Level(row["level"])
     if level is Level.REPORT:
         return [f"reading the source: agent explain {about}"]
-    above = [one for one in Level if LADDER.index(one) > LADDER.index(level) and one is not Level.COMPILE]
+    passing = {Level.COMPILE, Level.IMPORTED}
+    above = [one for one in Level if LADDER.index(one) > LADDER.index(level) and one not in passing]
     again = [f"reading it again: agent explain {about}"] if level is Level.STATIC else []
     if level is not Level.STATIC:
         again = [f"the same {level.value} again, which decides unless it is a success against a failure"]

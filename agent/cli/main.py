@@ -48,6 +48,7 @@ COMMANDS = {
     "findings": ("agent.cli.findings:findings", "Read what is known."),
     "environment": ("agent.cli.environment:environment", "The packages that are investigated."),
     "mcp": ("agent.cli.mcp:mcp", "Serve the tools to another agent."),
+    "probe": ("agent.cli.probe:probe", "Run kernels, alone, on a GPU here or elsewhere."),
     "doctor": ("agent.cli.doctor:doctor", "Check this machine, with fixes."),
 }
 

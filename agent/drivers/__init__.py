@@ -40,6 +40,10 @@ def make_driver(
         from agent.drivers.reporter import Reporter
 
         return Reporter()
+    if name == "prober":
+        from agent.drivers.prober import Prober
+
+        return Prober()
     if name == "mcp":
         from agent.drivers.outside import Outside
 

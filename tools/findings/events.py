@@ -169,7 +169,8 @@ def _why_not(
     called = log.calls.get(str(data.get("call")))
     if called is None:
         return "answers a call that is not in the transcript"
-    if called.get("effect") in _QUIET:
+    # What ran elsewhere is only read here; its result says so itself, and is of a level of its own.
+    if called.get("effect") in _QUIET and claim.level is not Level.IMPORTED:
         return f"is a result of {called.get('tool')}, which runs nothing (effect {called.get('effect')})"
     about = hypothesis_id(claim.component, claim.backend, claim.arch)
     if called.get("hypothesis") not in {None, about}:

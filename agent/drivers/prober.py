@@ -1,0 +1,170 @@
+"""The driver that takes in what probes measured: a result for each cell, a hypothesis, and what can be kept.
+
+It decides nothing about what is true: the outcome is read off the row (:mod:`tools.probe.judge`), and the
+store's checks decide whether a claim is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from agent.board import Board
+from agent.loop import Call, Decision
+from memory.canonical import canonical, text_sha256
+from memory.clock import hypothesis_id
+from memory.vocabulary import (
+    Claim,
+    EventEvidence,
+    HypothesisState,
+    Level,
+    Measurement,
+    Observed,
+    Outcome,
+    Row,
+    Scope,
+    Verdict,
+)
+from transcripts.events import Called, Concluded, HypothesisChanged, Noted
+
+SILENT = {Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT, Outcome.IMPORT_FAILED}
+"""Outcomes that say nothing of a library: nothing ran, or what it needs was not on that machine."""
+MOST_MEASURED = 8
+"""Sizes whose times a claim names."""
+
+
+class Prober:
+    """``options`` of the transcript: ``environment``; ``plan``, to be tried here, or ``results``, the
+    artifact that came back from elsewhere."""
+
+    name = "prober"
+
+    def decide(self, board: Board) -> Decision:
+        assert board.opened is not None, "a transcript begins with it"
+        options = board.opened.options
+        subject: dict[str, object] = {key: options[key] for key in ("plan", "results") if options.get(key)}
+        environment = str(options["environment"])
+        if not board.results("list_probes"):
+            return Decision(calls=[Call("list_probes", subject, "what there is to be read or tried")])
+        listed = board.output_of("list_probes")
+        if listed is None:
+            why = board.results("list_probes")[-1][1].error or "the results could not be read"
+            return Decision(conclude=Concluded(exit_reason="missing", exit_code=2, summary=why))
+        tool = "import_probe" if "results" in subject else "probe_kernel"
+        calls = [
+            Call(
+                tool, {**subject, "environment": environment, "cell": one["id"]}, f"what comes of {one['id']}"
+            )
+            for one in listed["probes"]
+        ]
+        if waiting := [call for call in calls if not board.answered(call.tool, call.input)]:
+            return Decision(calls=waiting)
+        if changes := list(_changes(board)):
+            return Decision(changes=changes)
+        claims = {canonical(call.input): call for call in _claims(board, listed, environment)}
+        if waiting := [call for call in claims.values() if not board.answered(call.tool, call.input)]:
+            return Decision(calls=waiting)
+        return Decision(conclude=_conclusion(board, listed))
+
+
+def _read(board: Board) -> Iterator[tuple[Called, dict[str, Any]]]:
+    """Results of cells of backends, in order; those that try the stand itself are left out."""
+    for called, _ in [*board.results("import_probe"), *board.results("probe_kernel")]:
+        output = board.output(called.call)
+        if isinstance(output, dict) and output["cell"]["kind"] == "kernel" and output["arch"]:
+            yield called, output
+
+
+def _about(output: dict[str, Any]) -> str:
+    return hypothesis_id(output["cell"]["component"], output["cell"]["backend"], output["arch"])
+
+
+def _changes(board: Board) -> Iterator[HypothesisChanged | Noted]:
+    """The state of each hypothesis after all shapes of it; a failure at one counts more than a success."""
+    found: dict[str, HypothesisChanged] = {}
+    for called, output in _read(board):
+        cell, outcome = output["cell"], Outcome(output["outcome"])
+        state = _state(outcome)
+        name = _about(output)
+        before = found.get(name)
+        causes = (*(before.causes if before else ()), board.calls.seq(called.call))
+        if before and (before.state is HypothesisState.REFUTED or state is HypothesisState.INCONCLUSIVE):
+            found[name] = before.model_copy(update={"causes": causes})
+            continue
+        observed = Observed(level=Level(output["level"]), outcome=outcome, experiment=called.call)
+        subject = {"component": cell["component"], "backend": cell["backend"], "arch": output["arch"]}
+        row = Row(**subject, verdict=Verdict.UNKNOWN, observed=observed, state=state)
+        found[name] = HypothesisChanged(
+            id=name, **subject, state=state, because=output["because"], row=row, causes=causes
+        )
+    for name, change in found.items():
+        if name not in board.hypotheses:
+            yield change
+
+
+def _state(outcome: Outcome) -> HypothesisState:
+    if outcome is Outcome.OK:
+        return HypothesisState.CONFIRMED
+    return HypothesisState.INCONCLUSIVE if outcome in SILENT else HypothesisState.REFUTED
+
+
+def _claims(board: Board, listed: dict[str, Any], environment: str) -> Iterator[Call]:
+    for called, output in _read(board):
+        if Outcome(output["outcome"]) in SILENT:
+            continue
+        event = board.calls.seq(called.call)
+        cell = output["cell"]
+        engine = next(iter(listed["libraries"]))
+        excerpt = output["because"]
+        shape = {key: str(value) for key, value in cell["size"].items()}
+        versions = {key: str(output["here"][key]) for key in ("torch", "cuda") if output["here"].get(key)}
+        claim = Claim(
+            component=cell["component"],
+            backend=cell["backend"],
+            arch=output["arch"],
+            engine=engine,
+            packages=listed["libraries"],
+            scenario={**cell["scenario"], **shape, **versions},
+            level=Level(output["level"]),
+            outcome=Outcome(output["outcome"]),
+            event_evidence=(
+                EventEvidence(
+                    transcript=board.opened.investigation if board.opened else "",
+                    head=board.calls.hash(called.call),
+                    event=event,
+                    excerpt=excerpt,
+                    sha256=text_sha256(excerpt),
+                ),
+            ),
+            measurements=tuple(_measurements(output, event)),
+            scope=Scope(gpu=output["gpu"], driver=output["driver"]),
+        )
+        given: dict[str, object] = {"claim": claim.model_dump(mode="json"), "environment": environment}
+        yield Call("record_finding", given, "kept with the result it rests on", hypothesis=_about(output))
+
+
+def _measurements(output: dict[str, Any], event: int) -> Iterator[Measurement]:
+    if output["outcome"] != Outcome.OK:
+        return  # how fast something wrong is says nothing
+    for number, timed in enumerate(output["measured"].get("timing", ())[:MOST_MEASURED]):
+        yield Measurement(
+            metric=f"median at m={timed['m']}",
+            value=timed["median"],
+            unit="ms",
+            event=event,
+            json_pointer=f"/output/measured/timing/{number}/median",
+        )
+
+
+def _conclusion(board: Board, listed: dict[str, Any]) -> Concluded:
+    outcomes = Counter(output["outcome"] for _, output in _read(board))
+    counted = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcomes.most_common())
+    places = {f"{output['gpu']} ({output['arch']})" for _, output in _read(board)}
+    where = ", ".join(sorted(places)) or "no GPU"
+    summary = (
+        f"plan {listed['plan'][:12]} on {where}: {counted or 'nothing ran'}; {len(board.findings)} findings"
+    )
+    if listed["missing"]:
+        summary += f"; {len(listed['missing'])} cells have no row"
+    return Concluded(exit_reason="answered", exit_code=0, summary=summary)

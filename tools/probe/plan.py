@@ -1,0 +1,209 @@
+"""What is to be tried: operations of the libraries that an environment holds, cell by cell.
+
+A cell is one backend of one operation at one shape, with every M of its sweep. Which backends there are is
+read in the source of the installed version: the values that the parameter ``backend`` is annotated with, else
+those that the function's own documentation lists.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from memory.canonical import canonical, text_sha256
+from memory.names import distribution
+from memory.vocabulary import Contract
+from tools.environment.model import Environment
+from tools.errors import ToolError
+from tools.source.files import read_bytes
+from tools.source.find_symbol import symbols_named
+from tools.source.parse import parse_python
+
+_DATA = Path(__file__).with_name("data") / "operations.toml"
+CONTROL = "control"
+"""The component of cells that try the stand itself, and say nothing of any backend."""
+_QUOTED = re.compile(r"[`\"]+([a-z0-9][a-z0-9_-]*)[`\"]+")
+
+
+class Cell(Contract):
+    """``backend``: what a finding calls it; ``choice``: the value that the operation is given for it."""
+
+    id: str
+    kind: Literal["kernel", "control"]
+    component: str
+    backend: str
+    operation: str = ""
+    function: str = ""
+    maker: str = ""
+    choice: str | None = None
+    control: str = ""
+    size: dict[str, int] = Field(default_factory=dict)
+    sweep: tuple[int, ...] = ()
+    routings: tuple[str, ...] = ()
+    repeats: int = 50
+    repeat_at: int = 129
+    timed: tuple[int, ...] = ()
+    seconds: float
+    scenario: dict[str, str] = Field(default_factory=dict)
+
+
+class Plan(Contract):
+    """``scripts``: the sha256 of each file that runs there; ``libraries``: versions that are tried."""
+
+    format: Literal[1] = 1
+    environment: str
+    fingerprint: str
+    libraries: dict[str, str]
+    limits: dict[str, Any]
+    cells: tuple[Cell, ...]
+    scripts: dict[str, str]
+
+    def text(self) -> str:
+        return canonical(self.model_dump(mode="json"))
+
+    @property
+    def sha256(self) -> str:
+        return text_sha256(self.text())
+
+
+@cache
+def operations() -> dict[str, Any]:
+    return tomllib.loads(_DATA.read_text(encoding="utf-8"))
+
+
+def cells_of(
+    environment: Environment,
+    components: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    *,
+    controls: bool = False,
+) -> tuple[Cell, ...]:
+    """The cells for ``components`` (all where none is named) and ``backends`` (of the operation, or as
+    ``OPERATION:BACKEND``). Raises :class:`ToolError` where there is nothing that could be tried."""
+    data = operations()
+    held = {distribution(name) for name in environment.packages}
+    known = {one["component"] for one in data["operation"].values()}
+    if unknown := [name for name in components if name not in known]:
+        raise ToolError(f"no probe for {unknown[0]!r}; there are probes for: {', '.join(sorted(known))}")
+    found = [
+        cell
+        for name, operation in data["operation"].items()
+        if operation["distribution"] in held and (not components or operation["component"] in components)
+        for cell in _cells(environment, name, operation, data)
+    ]
+    if not found:
+        wanted = sorted({one["distribution"] for one in data["operation"].values()})
+        raise ToolError(
+            f"environment {environment.name} holds none of {', '.join(wanted)}: there is nothing to probe",
+            missing=True,
+        )
+    there = list(dict.fromkeys(cell.backend for cell in found))
+    if backends:
+        found = [cell for cell in found if _meant(cell, backends)]
+        if not found:
+            raise ToolError(f"no backend {', '.join(backends)} to probe; there are: {', '.join(there)}")
+    return (*(_controls(data) if controls else ()), *found)
+
+
+def _meant(cell: Cell, backends: Sequence[str]) -> bool:
+    return bool({cell.backend, cell.operation, cell.choice} & set(backends))
+
+
+def _cells(environment: Environment, name: str, operation: dict[str, Any], data: Any) -> Iterator[Cell]:
+    sizes = data["sizes"][operation["sizes"]]
+    step = operation.get("rows", 1)
+    choices = backends_of(environment, operation["function"])
+    if choices is None:
+        return
+    for choice in choices or (None,):
+        for number, shape in enumerate(sizes["shapes"]):
+            backend = name if choice is None else f"{name}:{choice}"
+            yield Cell(
+                id=backend + (f"@{number}" if number else ""),
+                kind="kernel",
+                component=operation["component"],
+                backend=backend,
+                operation=name,
+                function=operation["function"],
+                maker=operation["maker"],
+                choice=choice,
+                size=shape,
+                sweep=_rounded(sizes["sweep"], step),
+                routings=tuple(sizes.get("routings", ())),
+                repeats=data["limits"]["repeats"],
+                repeat_at=_rounded([sizes["repeat_at"]], step)[0],
+                timed=_rounded(sizes["timed"], step),
+                seconds=operation.get("seconds", data["limits"]["seconds"]),
+                scenario={key: str(value) for key, value in operation.get("scenario", {}).items()},
+            )
+
+
+def _rounded(values: Sequence[int], step: int) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(-(-value // step) * step for value in values))
+
+
+def _controls(data: Any) -> Iterator[Cell]:
+    for name, settings in data["control"].items():
+        yield Cell(
+            id=f"{CONTROL}:{name}",
+            kind="control",
+            component=CONTROL,
+            backend=name,
+            control=name,
+            sweep=(1, 7, 64, 1000),
+            seconds=settings["seconds"],
+        )
+
+
+def backends_of(environment: Environment, function: str) -> tuple[str, ...] | None:
+    """The values of the parameter ``backend`` of ``package.module:name`` in the installed version, none where
+    it has no such parameter; None where there is no such function."""
+    module, _, name = function.partition(":")
+    tree = environment.tree()
+    for symbol in symbols_named(tree, name, module.partition(".")[0]):
+        if symbol.kind not in ("function", "class") or not symbol.parsed or symbol.name != name:
+            continue
+        for node in parse_python(read_bytes(tree, symbol.file)).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name and not _overload(node):
+                return _values(node)
+    return None
+
+
+def _overload(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    return any("overload" in ast.unparse(one) for one in node.decorator_list)
+
+
+def _values(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...]:
+    function = _constructor(node) if isinstance(node, ast.ClassDef) else node
+    if function is None:
+        return ()
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    backend = next((one for one in named if one.arg == "backend"), None)
+    if backend is None:
+        return ()
+    literal = [
+        one.value
+        for one in ast.walk(backend.annotation or ast.Constant(None))
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
+    return tuple(literal) or _documented(ast.get_docstring(function) or ast.get_docstring(node) or "")
+
+
+def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
+    made = (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__")
+    return next(made, None)
+
+
+def _documented(text: str) -> tuple[str, ...]:
+    """``backend : str`` and, in its first sentence, names in quotes."""
+    match = re.search(r"^\s*backend\s*:.*\n((?:\s+\S.*\n?)+)", text, re.M)
+    sentence = re.split(r"\.\s", " ".join(match[1].split()) + " ")[0] if match else ""
+    return tuple(dict.fromkeys(_QUOTED.findall(sentence)))
