@@ -41,8 +41,9 @@ def record(name: str, arguments: list[str], home: Path) -> None:
 
 
 def main() -> None:
-    shutil.rmtree(RECORDED, ignore_errors=True)
-    RECORDED.mkdir()
+    shutil.rmtree(RECORDED / "artifacts", ignore_errors=True)
+    for path in RECORDED.glob("*.jsonl"):  # what ran on a GPU, in probes, is not made again here
+        path.unlink()
     for name, arguments in SESSIONS.items():
         # One home each: what the one finds would otherwise be known to the next.
         with tempfile.TemporaryDirectory(prefix="assay-") as folder:

@@ -30,6 +30,8 @@ from transcripts.events import Called, Concluded, HypothesisChanged, Noted
 
 SILENT = {Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT, Outcome.IMPORT_FAILED}
 """Outcomes that say nothing of a library: nothing ran, or what it needs was not on that machine."""
+AGREE = 0.03
+"""How far two ways of timing a kernel may be apart; where they are further, no time is claimed."""
 MOST_MEASURED = 8
 """Sizes whose times a claim names."""
 
@@ -148,6 +150,9 @@ def _measurements(output: dict[str, Any], event: int) -> Iterator[Measurement]:
     if output["outcome"] != Outcome.OK:
         return  # how fast something wrong is says nothing
     for number, timed in enumerate(output["measured"].get("timing", ())[:MOST_MEASURED]):
+        other = timed.get("do_bench")
+        if other is not None and abs(timed["median"] / other - 1) > AGREE:
+            continue  # the host was too slow to ask: what was timed is not the kernel
         yield Measurement(
             metric=f"median at m={timed['m']}",
             value=timed["median"],
