@@ -10,7 +10,7 @@ from memory.terms import FindingStatus
 
 MOST_WORDS = 40
 MOST_CHARACTERS = 2000
-MOST_RANKED = 3000
+MOST_RANKED = 2000
 """Hits of a search that are ranked."""
 CURRENT = FindingStatus.CURRENT.value
 STATUS_WORTH = {"current": 1.0, "contradicted": 0.7, "superseded": 0.4}

@@ -73,14 +73,21 @@ class Views:
         if asked is None:
             return []
         where, values = filters(statuses, False, packages, equal)
+        # Ranked by what ranking needs; the rest of a row is looked up for those that are shown.
         hits = (
-            "JOIN (SELECT f.id AS hit, h.relevance FROM (SELECT rowid AS number, -bm25(words, 4.0, 1.0) AS"  # noqa: S608
-            f" relevance FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT {MOST_RANKED:d}) h"
-            " JOIN findings f ON f.rowid = h.number) ON hit = id"
+            "SELECT rowid AS number, -bm25(words, 4.0, 1.0) AS relevance FROM words WHERE words MATCH ?"  # noqa: S608
+            f" ORDER BY rowid DESC LIMIT {MOST_RANKED:d}"
         )
-        order = f"ORDER BY relevance * {worth('status', STATUS_WORTH)} * {worth('level', LEVEL_WORTH)} DESC"
-        rest = f"{hits} {_where(where)} {order}, seen_at DESC, id{_limit(limit)}"
-        return self._all("v_findings", rest, [asked, *values], newest=True)
+        score = f"relevance * {worth('status', STATUS_WORTH)} * {worth('level', LEVEL_WORTH)}"
+        ranked = (
+            f"SELECT id AS hit, {score} AS score FROM ({hits})"  # noqa: S608 - ours
+            " JOIN (SELECT rowid AS place, id AS name FROM findings) ON place = number"
+            f" JOIN v_findings ON id = name {_where(where)}"
+            f" ORDER BY score DESC, seen_at DESC, id{_limit(limit)}"
+        )
+        chosen = f"(SELECT v.*, score FROM ({ranked}) JOIN v_findings v ON v.id = hit)"  # noqa: S608
+        order = "ORDER BY score DESC, seen_at DESC, id"
+        return self._all("v_findings", order, [asked, *values], chosen, newest=True)
 
     def matrix(self, *, packages: Mapping[str, str] | None = None, **equal: str | None) -> list[Row]:
         """Of each component, backend and architecture the finding with the best evidence that stands: of the
@@ -88,14 +95,14 @@ class Views:
         where, values = filters((CURRENT,), True, packages, equal)
         rungs = " ".join(f"WHEN '{level}' THEN {rank}" for rank, level in enumerate(LADDER))
         best = (
-            f"row_number() OVER (PARTITION BY component, backend, arch ORDER BY CASE level {rungs} END DESC,"
-            " origin DESC, seen_at DESC, id) AS place, count(*) OVER (PARTITION BY component, backend, arch)"
-            " AS cell"
+            "SELECT id AS best, row_number() OVER (PARTITION BY component, backend, arch ORDER BY"  # noqa: S608
+            f" CASE level {rungs} END DESC, origin DESC, seen_at DESC, id) AS place,"
+            f" count(*) OVER (PARTITION BY component, backend, arch) AS cell FROM v_findings {_where(where)}"
         )
-        chosen = f"(SELECT *, {best} FROM v_findings {_where(where)})"  # noqa: S608 - ours
-        return self._all(
-            "v_findings", "WHERE place = 1 ORDER BY component, backend, arch", values, chosen, newest=True
-        )
+        cells = f"({best}) JOIN v_findings v ON v.id = best"
+        chosen = f"(SELECT v.*, cell FROM {cells} WHERE place = 1)"  # noqa: S608
+        order = "ORDER BY component, backend, arch"
+        return self._all("v_findings", order, values, chosen, newest=True)
 
     def finding(self, prefix: str) -> Row:
         """The one finding whose id begins with ``prefix``."""
