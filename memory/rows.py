@@ -20,9 +20,14 @@ _SCOPED = ("model", "quantisation", "gpu", "gpu_count", "driver")
 
 
 def subject_of(claim: Mapping[str, Any]) -> str:
-    """Hash of what a claim is about, whatever its level."""
+    """Hash of what a claim is about, whatever its level. On which GPU of the architecture it ran, with which
+    driver, is no part of that: what was read knows of neither."""
     about = {key: claim[key] for key in _ABOUT}
-    return sha256_of({**about, "scope": claim.get("scope")})[:16]
+    given = claim.get("scope") or {}
+    scope = {key: value for key, value in given.items() if value and key not in ("gpu", "driver")}
+    if scope.get("gpu_count") == 1:
+        del scope["gpu_count"]
+    return sha256_of({**about, "scope": scope or None})[:16]
 
 
 def says_of(claim: Mapping[str, Any]) -> str:

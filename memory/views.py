@@ -151,6 +151,23 @@ class Views:
         rest = f"WHERE transcript = ? {about} ORDER BY asked_event"
         return self._all("v_experiments", rest, [transcript, *values], newest=True)
 
+    def predictions(self) -> list[Row]:
+        """What was read and what then ran of the same subject, counted: ``idiom`` of the line that decided,
+        ``driver``, ``verdict``, ``level`` and ``outcome`` of what ran, ``count``."""
+        last = (
+            "SELECT idiom FROM evidence e WHERE e.finding = s.id AND e.kind = 'source' ORDER BY number DESC"
+        )
+        pairs = (
+            f"(SELECT ({last} LIMIT 1) AS idiom, i.driver AS driver, s.verdict AS verdict, r.level AS level,"  # noqa: S608
+            " r.outcome AS outcome, count(*) AS count"
+            " FROM findings s JOIN findings r ON r.subject = s.subject"
+            " JOIN investigations i ON i.transcript = s.transcript"
+            " WHERE s.level = 'static' AND r.level NOT IN ('static', 'report') AND r.origin = 'own'"
+            " AND s.origin = 'own' GROUP BY 1, 2, 3, 4, 5)"
+        )
+        order = "ORDER BY idiom, driver, level, verdict, outcome"
+        return self._all("v_findings", order, (), pairs, newest=True)
+
     def investigations(self, *, limit: int | None = None) -> list[Row]:
         """Investigations, newest first."""
         return self._all("v_investigations", f"ORDER BY opened_at DESC, transcript DESC{_limit(limit)}")

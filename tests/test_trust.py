@@ -172,3 +172,11 @@ def test_what_was_run_or_read_to_find_out_is_an_experiment(home: Home) -> None:
         ("c4", None, None, None, "ok", 0.5, None, 8),
         ("c5", None, None, None, None, None, None, None),
     ]
+
+
+def test_the_gpu_and_the_driver_make_no_other_subject(home: Home) -> None:
+    """What was read knows of neither; a driver that makes a difference shows as a contradiction."""
+    machine = ran(Level.PROBE, Outcome.OK, scope=Scope(gpu="G", driver="1", gpu_count=1))
+    other = ran(Level.PROBE, Outcome.NAN, 3, scope=Scope(gpu="G", driver="2"))
+    assert statuses(home, READ, machine) == [S, C]
+    assert statuses(Home(home.root / "other").prepare(), machine, other) == [X, X]

@@ -12,6 +12,7 @@ COMMANDS = {
     "show": ("agent.cli.findings_show:show", "One finding, and the whole chain behind it."),
     "matrix": ("agent.cli.findings_read:matrix", "The best evidence for every backend."),
     "stale": ("agent.cli.findings_stale:stale", "Which no longer hold in other packages."),
+    "calibration": ("agent.cli.findings_calibration:calibration", "What was predicted, and what came."),
     "export": ("agent.cli.findings_export:export", "For others: JSON, CSV, Markdown, HTML."),
     "import": ("agent.cli.findings_import:import_", "Findings of others, and public cases."),
     "load-pack": ("agent.cli.findings_reports:load_pack", "Public cases that come with the program."),

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent.answers import conclusion
 from agent.board import Board
 from agent.drivers.ground import declared, environment_of, failure, flags, target_of
 from agent.loop import Call, Decision
+from agent.priors import priors
 from agent.relevance import relevant
 from agent.rungs import Rung, ladder
 from agent.scenario import keys, search_for
@@ -89,7 +91,7 @@ class Planner:
             ready = [one for one in board.hypotheses.values() if rung.applicable(board, one)]
             if ready:
                 # All in one batch: the calls are independent, and what they read they read once.
-                return Decision(calls=rung.calls(board, ready))
+                return Decision(calls=_ordered(board, rung, ready))
         return None
 
 
@@ -111,6 +113,34 @@ def conclusion_of(board: Board) -> Concluded:
         settings=flags(board),
         launch=engines()[target.engine].launch,
     )
+
+
+def _ordered(board: Board, rung: Rung, ready: Sequence[HypothesisChanged]) -> list[Call]:
+    """The calls of a rung for all of ``ready``: what is known elsewhere says which come first, and why."""
+    assert board.understood is not None
+    known = [*known_findings(board), *nearby_findings(board)]
+    rows = {(one.component, one.backend): one.row for one in ready if one.row is not None}
+    found = priors(
+        ((one.component, one.backend, one.arch) for one in ready),
+        known, board.understood.packages, board.understood.target.model, rows,
+    )  # fmt: skip
+    prior = {one.id: found.get((one.component, one.backend, one.arch)) for one in ready}
+    weights = {name: one.weight if one is not None else 0.0 for name, one in prior.items()}
+    calls = rung.calls(board, sorted(ready, key=lambda one: -weights[one.id]))
+    reasons = {name: one.because for name, one in prior.items() if one is not None}
+    return [
+        replace(call, why=f"{call.why}; {reasons[call.hypothesis]}") if call.hypothesis in reasons else call
+        for call in calls
+    ]
+
+
+def nearby_findings(board: Board) -> list[Finding]:
+    """Findings on other architectures that were looked up in this investigation."""
+    found = []
+    for call, _ in board.results("search_findings"):
+        output = board.output(call.call) or {}
+        found += [Finding.model_validate(finding) for finding in output.get("nearby", ())]
+    return found
 
 
 def known_findings(board: Board) -> list[Finding]:

@@ -12,6 +12,9 @@ from memory.views import Views
 from memory.vocabulary import Claim, Effect, Finding, FindingStatus
 from tools.base import ToolContext, ToolError, tool
 
+MOST_NEARBY = 200
+"""Findings of a component that are looked through for those on other architectures."""
+
 
 class SearchFindings(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -36,6 +39,8 @@ class FoundFindings(BaseModel):
     """Id → the finding as a sentence."""
     more: bool
     """There are more than were asked for."""
+    nearby: tuple[Finding, ...] = Field(default=(), exclude_if=lambda found: not found)
+    """Where a component on one architecture was asked for: the newest that stand on others."""
 
 
 @tool(effect=Effect.READS, alone=True)
@@ -53,7 +58,9 @@ def search_findings(args: SearchFindings, context: ToolContext) -> FoundFindings
             engine=args.engine,
         )
         shown = rows[: args.limit]
+        others = _nearby(args, context) if args.component and args.arch and not args.text else []
         findings = tuple(_finding(row) for row in shown)
+        nearby = tuple(_finding(row) for row in others)
     except StoreError as error:
         raise ToolError(str(error)) from error
     except ValueError as error:  # pydantic's too
@@ -62,7 +69,13 @@ def search_findings(args: SearchFindings, context: ToolContext) -> FoundFindings
         findings=findings,
         sentences={row["id"]: row["sentence"] for row in shown},
         more=len(rows) > len(shown),
+        nearby=nearby,
     )
+
+
+def _nearby(args: SearchFindings, context: ToolContext) -> list[Any]:
+    found = Views(context.home).findings(component=args.component, engine=args.engine, limit=MOST_NEARBY)
+    return [row for row in found if row["arch"] != args.arch]
 
 
 def _finding(row: Any) -> Finding:
