@@ -34,16 +34,21 @@ def conclusion(
     launch: Launch,
     under: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
+    preferred: Mapping[str, str] | None = None,
 ) -> Concluded:
     """The last event. ``under``: facts that all rows were judged under, to be printed with them.
-    ``settings``: flags that the person's scenario amounts to.
+    ``settings``: flags that the person's scenario amounts to. ``preferred``: component → the backend that the
+    driver chose.
 
     Exit code 0: each component that is reached and decided has a candidate · 1: one has none left ·
     4: nothing could be decided.
     """
     by_component = {option.component: _of(rows, option.component) for option in options}
+    wanted = preferred or {}
     choices = [
-        choice for option in options if (choice := choose(option, by_component[option.component], known))
+        choice
+        for option in options
+        if (choice := choose(option, by_component[option.component], known, wanted.get(option.component)))
     ]
     chosen = {choice.option.component for choice in choices}
     hopeless = [

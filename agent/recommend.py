@@ -36,10 +36,19 @@ class Choice:
     """Why the choice is the engine's, where nothing was measured: no flag then, whatever ``row`` is."""
 
 
-def choose(option: Option, rows: Sequence[Row], known: Sequence[Finding]) -> Choice | None:
-    """The best candidate among ``rows`` of one component, None if there is none."""
+def choose(
+    option: Option, rows: Sequence[Row], known: Sequence[Finding], preferred: str | None = None
+) -> Choice | None:
+    """The best candidate among ``rows`` of one component, None if there is none. ``preferred``: the backend
+    that the driver has reasons for."""
     against = demotions(rows, known)
     candidates = [row for row in rows if row.verdict is Verdict.NO_STATIC_OBSTACLE]
+    if named := next((row for row in rows if row.backend == preferred), None):
+        others = tuple(one for one in candidates if one is not named)
+        why = "the driver's choice, see its account"
+        if named.backend in against:
+            why = f"{why}; but {against[named.backend]}"
+        return Choice(option, named, why, others)
     measured = [row for row in rows if row.observed and row.observed.outcome is Outcome.OK]
     picked = engines_own(option, rows)
     ranked = [(row, "measured") for row in measured]

@@ -67,6 +67,24 @@ def test_a_model_decides_what_the_planner_left_and_concludes(
     sound(home, transcript(home))
 
 
+def test_what_a_model_chooses_stands_in_the_command(
+    home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planner leaves attention to the engine; a model that has read why names a value."""
+    chosen = the_end(choices={"attention": "elm", "fp4_gemm": "amber"})
+    with ScriptedModel([say(None, chosen)]).use(monkeypatch):
+        concluded = investigate(home, engine)
+    assert concluded.answer is not None
+    found = concluded.answer.recommendation
+    assert found is not None
+    assert "--attention-backend elm" in found.command
+    assert "--fp4-gemm-backend amber" in found.command
+    assert "--moe-runner-backend birch" in found.command
+    assert not found.tested
+    assert any("the driver's choice" in note for note in found.ranked_by)
+    sound(home, transcript(home))
+
+
 def test_at_the_command_line_the_account_follows_the_answer(
     home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,7 +71,7 @@ def conclude(args: Conclude, context: BoardContext) -> Ended:
             f"the account has figures that stand in no result here: {', '.join(missing[:8])}; "
             "leave them out, or look them up first"
         )
-    return Ended(change=end)
+    return Ended(change=conclusion_of(board, args.choices))
 
 
 def _check_choice(board: Board, component: str, backend: str) -> None:

@@ -8,7 +8,7 @@ that was cut off goes on from its log.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,8 +95,9 @@ class Planner:
         return None
 
 
-def conclusion_of(board: Board) -> Concluded:
-    """The end that the rows on the board amount to. The target must be understood."""
+def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> Concluded:
+    """The end that the rows on the board amount to. The target must be understood. ``preferred``: component →
+    the backend that the driver chose."""
     assert board.opened is not None
     assert board.understood is not None
     target = board.understood.target
@@ -112,6 +113,7 @@ def conclusion_of(board: Board) -> Concluded:
         under=_judged_under(board),
         settings=flags(board),
         launch=engines()[target.engine].launch,
+        preferred=preferred,
     )
 
 
