@@ -38,7 +38,10 @@ PATIENCE = 150.0
 """Seconds after which something that should happen at once is held not to happen."""
 TURNS = 2
 """How often at least each reader, rebuilder and replacer does its work while others write."""
-TABLES = ("folded", "investigations", "hypotheses", "findings", "sightings", "evidence")
+TABLES = (
+    "folded", "investigations", "hypotheses", "findings", "positions", "sightings", "evidence",
+    "measurements", "experiments",
+)  # fmt: skip
 
 
 def body(number: int) -> Body:
@@ -307,9 +310,74 @@ def crowd(home: Home, count: int, chance: random.Random) -> dict[str, int]:
     return turns | {"events": sum(sum(one) for one in said[len(others) :])}
 
 
+def writers(home: Home, count: int, chance: random.Random) -> dict[str, int]:
+    """Eight processes write ``count`` findings each, every one folded at once, while two search and list."""
+    done = home.root / "done"
+
+    def write(number: int, say: Callable[[Any], None]) -> None:
+        path = home.transcripts / f"t{number}.jsonl"
+        with (
+            Log.create(path, opened(path.stem), SystemClock()) as log,
+            Follower(home, unless_warned) as follower,
+        ):
+            folded = follower.follow(path)
+            for place in range(count):
+                # Of some subjects all eight say something, and not the same.
+                folded(
+                    log.append(
+                        found(f"b{place % 5}" if place % 3 == 0 else f"b{number}-{place}", number, place)
+                    )
+                )
+        say(count)
+
+    def read(say: Callable[[Any], None]) -> None:
+        reads, known = 0, 0
+        while reads < TURNS or not done.exists():
+            views = Views(home)
+            rows = views.findings(statuses=())
+            assert len(rows) >= known, "nothing that was seen is gone"
+            known = len(rows)
+            for row in views.search("blocked", limit=5):
+                assert len(views.evidence(row["id"])) == 1
+            reads += 1
+        say(reads)
+
+    with Store(home):
+        pass
+    readers = [fork(read) for _ in range(2)]
+    children = [fork(lambda say, number=number: write(number, say)) for number in range(8)]
+    written = sum(sum(hear(reading)) for _, reading in children)
+    codes = [ended(child) for child, _ in children]
+    done.touch()
+    reads = [sum(hear(reading)) for _, reading in readers]
+    codes += [ended(child) for child, _ in readers]
+    assert codes == [0] * 10, codes
+    with Store(home) as store:
+        store.check()
+        assert catch_up(store, home.transcripts) == []
+    there = rows(home)
+    assert len(there["sightings"]) == written == 8 * count
+    assert there == rebuilt(home)
+    return {"written": written, "reads": min(reads), "findings": len(there["findings"])}
+
+
+def found(backend: str, number: int, place: int) -> Found:
+    evidence = Evidence(
+        package="lib", version="1", file=f"lib/{number}.py", line=place + 1, end_line=place + 1,
+        sha256="0" * 64, text="x", idiom="i",
+    )  # fmt: skip
+    claim = Claim(
+        component="moe_runner", backend=backend, arch="sm120", engine="engine", packages={"lib": "1"},
+        level=Level.STATIC, source_evidence=(evidence,),
+        verdict=Verdict.BLOCKED if number % 2 else Verdict.UNKNOWN,
+    )  # fmt: skip
+    name = finding_id(claim.model_dump(mode="json"))
+    return Found(finding=Finding(id=name, claim=claim, transcript="", event=0))
+
+
 if __name__ == "__main__":
     memory.database.BUSY_MS = int(PATIENCE * 1000)  # on a busy machine others may have their turns for long
-    scenario = {"kills": kills, "births": births, "crowd": crowd}[sys.argv[1]]
+    scenario = {"kills": kills, "births": births, "crowd": crowd, "writers": writers}[sys.argv[1]]
     print(
         json.dumps(scenario(Home(Path(sys.argv[2])).prepare(), int(sys.argv[3]), random.Random(sys.argv[4])))
     )

@@ -49,6 +49,14 @@ def test_a_transcript_is_born_with_its_first_event(home: Home) -> None:
     assert run("births", home, 40 * TIMES, "births")["logs"] > 40
 
 
+def test_eight_write_at_once_and_nothing_is_lost(home: Home) -> None:
+    """``ASSAY_STRESS=40`` makes it 1,000 writes each."""
+    seen = run("writers", home, 25 * TIMES, "writers")
+    assert seen["written"] == 8 * 25 * TIMES
+    assert seen["findings"] == seen["written"], "the evidence of each is its own"
+    assert seen["reads"] >= 2
+
+
 def test_eight_read_write_replace_and_rebuild(home: Home) -> None:
     seen = run("crowd", home, 60 * TIMES, "crowd")
     assert seen.pop("events") >= 2 * (60 * TIMES + 1)
