@@ -121,6 +121,11 @@ class Views:
             found.setdefault(row["finding"], []).append(row)
         return found
 
+    def cells(self) -> list[Row]:
+        """Component and backend of all that was ever asked or found."""
+        known = "SELECT component, backend FROM hypotheses UNION SELECT component, backend FROM findings"
+        return self._all("v_findings", "ORDER BY component, backend", (), f"({known})")
+
     def measurements(self, finding: str) -> list[Row]:
         """The numbers of a finding, and where each stands."""
         return self._all("v_measurements", "WHERE finding = ? ORDER BY number", [finding], newest=True)

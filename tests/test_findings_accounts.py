@@ -11,7 +11,9 @@ import pytest
 from test_findings_share import agent as agent
 
 import memory
+from agent.cli.main import run
 from agent.recommend import demotions
+from memory.artifacts import Artifacts
 from memory.home import Home
 from memory.views import Views
 from memory.vocabulary import Row, Verdict
@@ -125,3 +127,69 @@ def test_a_report_of_nan_puts_a_backend_behind_the_others_with_the_link(agent: A
     assert set(against) == {"flashinfer_cutlass"}
     assert re.match("(nan|wrong) was seen with flashinfer-python 0.6", against["flashinfer_cutlass"])
     assert "https://github.com/" in against["flashinfer_cutlass"]
+
+
+# What a person knows
+
+
+def note(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
+    assert run(["note", *args]) == code
+    said = capsys.readouterr()
+    return said.err if code else said.out
+
+
+def test_a_note_is_kept_as_the_report_of_a_person(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "server.log"
+    secret = "hf_" + "aB3xY9kLmN" * 3
+    log.write_text(f"HF_TOKEN={secret}\nprobability tensor contains either `inf`, `nan` or element < 0\n")
+    given = ("--component", "fp4_gemm", "--backend", "alpha", "--arch", "12.0", "--log", str(log))
+    done = json.loads(note(capsys, "tried it at 64 requests", *given, "-p", "sglang==0.5.9", "--json"))
+    row = Views(home).finding(done["finding"])
+    assert (row["level"], row["outcome"], row["arch"], row["engine"]) == ("report", "nan", "sm120", "sglang")
+    claim = json.loads(row["claim"])
+    assert (claim["report"]["by"], claim["report"]["note"]) == ("person", "tried it at 64 requests")
+    assert claim["packages"] == {"sglang": "0.5.9"}
+    kept = Artifacts(home.artifacts).get(done["log"]).decode()
+    assert "probability tensor" in kept
+    assert secret not in kept + (home.transcripts / f"{done['transcript']}.jsonl").read_text()
+
+
+def test_a_note_is_told_from_its_words_and_what_is_known(
+    agent: Any, home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent(home, "load-pack")
+    done = json.loads(note(capsys, "flashinfer_cudnn gave NaN at 64 on sm120", "--json"))
+    assert done["sentence"].startswith(
+        "fp4_gemm flashinfer_cudnn on sm120 (sglang): report nan; by a person, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["it did not crash, it hangs"], "give --component, --backend"),
+        (["alpha crashed", "--backend", "alpha", "--component", "c", "--arch", "potato"], "potato"),
+        (["!!"], "says nothing"),
+        (["x is nan", "--log", "/nowhere"], "--log /nowhere"),
+        (["nan it is", "--backend", "a b", "--component", "c", "--arch", "sm120"], "expected a name"),
+        (["nan it is", "--backend", "a", "--component", "c", "--arch", "sm120", "-p", "x"], "no version"),
+        (
+            ["nan it is", "--backend", "a", "--component", "c", "--arch", "sm120", "--url", "u"],
+            "expected http",
+        ),
+    ],
+)
+def test_a_note_that_leaves_open_what_it_is_about_is_refused_in_one_line(
+    home: Home,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+    says: str,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    said = note(capsys, *args, code=2)
+    assert says in said
+    assert len(said.splitlines()) == 1
+    assert list(home.transcripts.glob("*.jsonl")) == []

@@ -46,6 +46,7 @@ COMMANDS = {
     "report": ("agent.cli.report:report", "An answer again, from its transcript."),
     "transcripts": ("agent.cli.transcripts:transcripts", "Read what was done."),
     "findings": ("agent.cli.findings:findings", "Read what is known."),
+    "note": ("agent.cli.note:note", "Keep what you know as a report."),
     "environment": ("agent.cli.environment:environment", "The packages that are investigated."),
     "mcp": ("agent.cli.mcp:mcp", "Serve the tools to another agent."),
     "probe": ("agent.cli.probe:probe", "Run kernels, alone, on a GPU here or elsewhere."),

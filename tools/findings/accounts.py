@@ -25,7 +25,7 @@ from memory.home import Home
 from memory.vocabulary import Claim, Effect, EventEvidence, Finding, Level, Outcome, Report, Scope
 from tools.engines.adapter import engines
 from tools.errors import ToolError
-from tools.findings.check import check_claim
+from tools.findings.check import check_claim, check_shape
 from transcripts.events import Called, Concluded, Found, Noted, Opened, Returned
 from transcripts.log import Log
 
@@ -188,6 +188,45 @@ def _tell(log: Log, call: str, case: Case, claims: list[Claim], context: Any, do
             Found(finding=Finding(id=name, claim=checked, transcript=log.path.stem, event=log.next_seq))
         )
         done.findings.append(name)
+
+
+def tell(
+    home: Home,
+    claim: Claim,
+    said: dict[str, Any],
+    context: Any,
+    *,
+    program: str,
+    clock: Clock,
+    ids: Ids,
+) -> tuple[Finding, str]:
+    """Record what one person says as a transcript of its own: ``said`` as it was, and what cites it.
+
+    Raises :class:`ToolError` for a claim that no account can be of; nothing is kept then.
+    """
+    check_shape(claim.model_copy(update={"event_evidence": (_QUOTED,)}))
+    name = ids.investigation(clock)
+    opened = Opened(
+        investigation=name, program=program, driver=DRIVER, question="what a person knows", seed=0, options={}
+    )
+    with Log.create(home.transcripts / f"{name}.jsonl", opened, clock) as log:
+        log.append(Called(call="c1", tool="read_account", effect=Effect.READS, input={}))
+        given = log.append(Returned(call="c1", status="ok", output=said))
+        excerpt = (claim.report.url if claim.report is not None else None) or said["text"][:200]
+        cited = EventEvidence(
+            transcript=name, head=given.hash, event=given.seq, excerpt=excerpt, sha256=text_sha256(excerpt)
+        )
+        bare = claim.model_copy(update={"event_evidence": (cited,)})
+        checked = check_claim(bare, context, environment="")
+        finding = Finding(
+            id=finding_id(checked.model_dump(mode="json")), claim=checked, transcript=name, event=log.next_seq
+        )
+        log.append(Found(finding=finding))
+        log.append(Concluded(exit_reason="answered", exit_code=0, summary="1 report"))
+    return finding, name
+
+
+_QUOTED = EventEvidence(transcript="t", head="0" * 64, event=0, excerpt="quoted", sha256="0" * 64)
 
 
 def account_key(claim: Claim) -> str:
