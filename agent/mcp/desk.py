@@ -23,6 +23,8 @@ from transcripts.events import Concluded
 
 MOST = 64
 """Calls of one decision."""
+MOST_WAITING = 512
+"""Calls that wait to become one."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Desk:
         self._given: list[_Wish] = []
         """What the last decision was made of; its first call is the ``_first`` one of the board."""
         self._first = 0
+        self._idle = False
         self._board: Board | None = None
         self._lock = threading.Lock()
         self._end: Answer | None = None
@@ -79,6 +82,11 @@ class Desk:
         return self._end is not None
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing is to be done until the client says so."""
+        return self._idle and self._inbox.empty()
+
+    @property
     def driver(self) -> Driver:
         return Outside(self._next)
 
@@ -86,10 +94,12 @@ class Desk:
         """Have ``tool`` run; what came of it is the future's, whatever it was."""
         wish = _Wish(tool, given)
         with self._lock:
-            if self._end is None:
-                self._inbox.put(wish)
-            else:
+            if self._end is not None:
                 wish.answer.set_result(replace(self._end, wrong=True))
+            elif self._inbox.qsize() >= MOST_WAITING:
+                wish.answer.set_result(Answer(f"not run: {MOST_WAITING} calls wait already", wrong=True))
+            else:
+                self._inbox.put(wish)
         return wish.answer
 
     def leave(self) -> None:
@@ -133,11 +143,13 @@ class Desk:
 
     def _wished(self) -> _Wish | None:
         """What is asked for next; others have their turn until it is."""
+        self._idle = True
         self._turn.release()
         try:
             return self._inbox.get()
         finally:
             self._turn.acquire()
+            self._idle = False
 
     def _waiting(self) -> _Wish | None:
         try:

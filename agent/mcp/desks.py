@@ -18,7 +18,7 @@ from transcripts.events import Concluded, Opened
 from transcripts.log import read
 
 MOST_OPEN = 16
-"""Investigations that are open at the same time. The one that has been idle longest makes room."""
+"""Investigations that are open at the same time. Of the idle ones that which was used first makes room."""
 SOON = 20.0
 """Seconds that the end of an investigation is waited for: more than ending its child processes takes."""
 
@@ -114,9 +114,14 @@ class Desks:
     def _opened(self, desk: Desk) -> Desk:
         with self._lock:
             self._open = {name: one for name, one in self._open.items() if not one.over}
+            if len(self._open) >= MOST_OPEN:
+                idle = next((one for one in self._open.values() if one.idle), None)
+                if idle is None:
+                    raise ToolError(
+                        f"{MOST_OPEN} investigations are going on already; wait until one has ended"
+                    )
+                idle.leave()
+                del self._open[idle.name]
             self._open[desk.name] = desk
             desk.start()
-            leaving = list(self._open.values())[:-MOST_OPEN]
-        for one in leaving:
-            one.leave()
         return desk

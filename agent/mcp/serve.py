@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -47,6 +48,8 @@ def serve(
     server = make_server(desks, tools, policy)
     logging.getLogger().addHandler(_Said(say))
     if port is None:
+        if sys.stdin is not None and sys.stdin.isatty():
+            say("serving on stdin and stdout, for a client that starts this (docs/mcp.md); Ctrl-D ends it")
         anyio.run(_ended, desks, serve_stdio(server))
         return
     try:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 from pydantic import ValidationError
+
+from tools.errors import ToolError
 
 LIMIT = 5 << 20
 """Bytes of a line."""
@@ -29,7 +32,14 @@ _ID = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,100}")')
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve one client until it closes its end. What else is printed meanwhile goes to stderr."""
+    """Serve one client until it closes its end. What else is printed meanwhile goes to stderr.
+
+    Raises ``ToolError`` where there is no stdin.
+    """
+    if sys.stdin is None:
+        raise ToolError(
+            "stdin is closed, and nobody can ask for anything; a client starts this, see docs/mcp.md"
+        )
     given, told = _taken(0), _taken(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -130,8 +140,8 @@ class Writer:
         """Write whole lines, one after the other."""
         rest = memoryview(text.encode("utf-8", "replace"))
         async with self._lock:
-            # Who does not read any more soon closes the other end, too.
-            with suppress(BrokenPipeError, ConnectionResetError):
+            # Who cannot be told any more soon closes the other end, too.
+            with suppress(OSError):
                 await self._all(rest)
 
     async def _all(self, rest: memoryview) -> None:
