@@ -21,7 +21,7 @@ import pytest
 
 from memory.home import Home
 from tools.environment.model import Environment
-from tools.locks import shared_folder
+from tools.locks import holding, shared_folder
 from tools.probe.pack import make_plan, pack
 from tools.probe.plan import Cell
 
@@ -244,17 +244,15 @@ def test_a_gpu_that_others_use_is_not_taken_unless_it_is_named(packed: Any, tmp_
     assert on_gpu(folder, smi(tmp_path / "other", 9000), "--gpu", "3").returncode == 2
 
 
-def test_a_gpu_has_one_probe_at_a_time(packed: Any, tmp_path: Path) -> None:
+def test_a_gpu_has_one_user_at_a_time_by_the_lock_that_tools_take(
+    packed: Any, tmp_path: Path, home: Home
+) -> None:
+    folder = packed(cell("crash"))
     environment = smi(tmp_path / "bin", 0)
-    folder = packed(cell("crash"), cell("hang"))
-    words = [one for one in command(folder) if one != "--cpu"]
-    process = subprocess.Popen(words, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: (folder / "results.jsonl").is_file() and (folder / "logs").is_dir())
+    with holding([f"gpu:{UUID}"], home, print):
         second = on_gpu(folder, environment)
-    finally:
-        process.terminate()
-        process.wait()
     assert second.returncode == 4
     assert f"GPU {UUID} is taken by another probe" in second.stderr
-    (shared_folder() / f"assay-gpu:{UUID}").unlink()
+    assert on_gpu(folder, environment).returncode == 3, "free again: then it is torch that is lacking"
+    for name in (f"assay-gpu:{UUID}", f"assay-gpu:{UUID}+next"):
+        (shared_folder() / name).unlink()
