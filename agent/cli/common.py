@@ -81,7 +81,7 @@ def package_options(function: Function) -> Function:
         "-e",
         "--environment",
         metavar="NAME|PATH",
-        help="An environment that exists, or a folder of packages.",
+        help="An environment, a folder of packages, docker:IMAGE or ssh://HOST/PATH.",
     )(function)
     return click.option(
         "-p", "--package", "packages", metavar="P==V", multiple=True, help="A package to read; repeatable."
@@ -176,6 +176,17 @@ def one_source(environment: str | None, requirements: Sequence[str]) -> None:
         )
 
 
+def place_of(home: Home, environment: str) -> str:
+    """What to open for ``-e``: the copy of an image, another host's folder or checkouts, else itself. What is
+    not as it was installed there is said."""
+    from tools.environment.places import arrived, local_changes
+
+    name = arrived(home, environment.strip(), progress)
+    for line in local_changes(home, name):
+        progress(line)
+    return name
+
+
 def environment_of(
     home: Home,
     environment: str | None,
@@ -193,7 +204,7 @@ def environment_of(
         from tools.environment.store import open_environment
 
         one_source(environment, requirements)
-        return open_environment(home, environment)
+        return open_environment(home, place_of(home, environment))
     from tools.engines.adapter import engine as profile
     from tools.environment.create import create_environment
 

@@ -203,14 +203,15 @@ def show(name: str, as_json: bool) -> None:
     """
     from tools.environment.history import histories
     from tools.environment.pins import pin_warnings
-    from tools.environment.store import chosen, open_environment
+    from tools.environment.store import chosen, open_environment, origin_of
 
     home = the_home()
     found = open_environment(home, name)
     here = chosen(found)
     names = [one for one in histories(home) if here.environment in {each.environment for each in one.choices}]
     if as_json:
-        emit(found.document() | {"histories": [one.document() for one in names]})
+        origin = origin_of(found)
+        emit(found.document() | {"histories": [one.document() for one in names], "origin": origin or None})
         return
     for key, value in (
         ("name", found.name),
@@ -220,6 +221,10 @@ def show(name: str, as_json: bool) -> None:
         ("fingerprint", found.fingerprint),
     ):
         click.echo(f"{key:12} {squeeze(value)}")
+    if origin := origin_of(found):
+        click.echo(f"{'copied from':12} {squeeze(str(origin['from']))}")
+        for package, where in origin["checkouts"].items():
+            click.echo(f"  {squeeze(f'{package} is a checkout there: {where}')}")
     sizes = {wheel.name.lower().replace("_", "-"): wheel for wheel in found.wheels}
     for package, version in found.packages.items():
         wheel = sizes.get(package.lower().replace("_", "-"))

@@ -90,7 +90,10 @@ def investigate(
         local = local_archs(home)
         target = understand(local_archs=local)
     if environment is not None:
+        from agent.cli.common import place_of
         from tools.environment.store import open_environment
+
+        environment = place_of(home, environment)
 
         # Which engine is meant may be for the environment to say.
         target = understand(local_archs=local, installed=open_environment(home, environment).packages)

@@ -37,7 +37,7 @@ def adopt(path: Path) -> Environment:
         what = f"{path} is a file" if path.exists() else f"no folder {path}"
         raise ToolError(f"{what}; expected a folder with unpacked packages", missing=not path.exists())
     try:
-        root = _packages_folder(path)
+        root = packages_folder(path)
         packages = {distribution(name): version for name, version in SourceTree(root).packages.items()}
         marks = _recorded(root) if packages else []
         if not packages:
@@ -50,7 +50,7 @@ def adopt(path: Path) -> Environment:
             f"no packages in {path}; expected a site-packages folder with *.dist-info, "
             "a virtual environment, or a checkout with package folders"
         )
-    python, platform = _built_for(root)
+    python, platform = built_for(root)
     return Environment(
         name=path.name or str(path),
         kind="adopted",
@@ -64,7 +64,7 @@ def adopt(path: Path) -> Environment:
     )
 
 
-def _packages_folder(path: Path) -> Path:
+def packages_folder(path: Path) -> Path:
     if any(path.glob("*.dist-info")):
         return path
     for pattern in ("lib/python3*/site-packages", "lib64/python3*/site-packages", "Lib/site-packages"):
@@ -218,9 +218,9 @@ def _stat_signature(root: Path) -> str:
     return sha.hexdigest()
 
 
-def _built_for(root: Path) -> tuple[str, str]:
-    """Python version and platform, from the folder's own path and the wheels' tags."""
-    named = re.search(r"python(3\.\d+)", str(root))
+def built_for(root: Path, path: str | None = None) -> tuple[str, str]:
+    """Python version and platform, from the folder's path (of a copy: ``path``) and the wheels' tags."""
+    named = re.search(r"python(3\.\d+)", path or str(root))
     python = named.group(1) if named else "unknown"
     platform = "unknown"
     for wheel in sorted(root.glob("*.dist-info/WHEEL")):

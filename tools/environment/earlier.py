@@ -29,7 +29,8 @@ def existing(home: Home, request: Request, now: float, progress: Progress) -> En
     if not request.exact or request.engine_alone:
         return None
     for environment in list_environments(home):
-        if environment.platform == request.platform and environment.packages == request.packages:
+        same = environment.platform == request.platform and environment.packages == request.packages
+        if same and environment.kind == "source":
             progress(f"using environment {environment.name}")
             return environment
     return None

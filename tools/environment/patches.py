@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from memory.names import distribution
 from tools.environment.adopt import edited
+from tools.environment.changes import editable
 from tools.environment.child import allowed_environment, run_child
 from tools.errors import ToolError
-from tools.source.tree import decode, name_of_info, read_head
+from tools.source.tree import decode, name_of_info
 
 DIFF_SECONDS = 60.0
 MOST_DIFF = 8 << 20
@@ -41,24 +40,13 @@ def patches(root: Path, work: Path) -> Patches:
         name = distribution(name_of_info(info))
         if files := tuple(file for file, _ in edited(root, info / "RECORD")):
             changed[name] = files
-        if folder := _editable(info):
+        if folder := editable(info):
             checkouts[name] = folder
     places = [Path(folder) for folder in checkouts.values()] or [root]
-    return Patches(changed, checkouts, "".join(_diff(place, work) for place in dict.fromkeys(places)))
+    return Patches(changed, checkouts, "".join(local_diff(place, work) for place in dict.fromkeys(places)))
 
 
-def _editable(info: Path) -> str:
-    """Where an editable install has its source; empty where it is none."""
-    try:
-        come = json.loads(read_head(info / "direct_url.json") or "{}")
-        if come.get("dir_info", {}).get("editable") is True:
-            return unquote(urlparse(str(come["url"])).path)
-    except (ValueError, AttributeError, KeyError):
-        return ""
-    return ""
-
-
-def _diff(folder: Path, work: Path) -> str:
+def local_diff(folder: Path, work: Path) -> str:
     """Local changes of the checkout that ``folder`` lies in; empty where it lies in none.
 
     Raises :class:`ToolError` where it is one and git cannot say.

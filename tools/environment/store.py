@@ -6,6 +6,7 @@ name only when it is complete (see :mod:`tools.environment.create`), so what is 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,9 +19,12 @@ from tools.environment.adopt import adopt
 from tools.environment.history import Chosen, read_history
 from tools.environment.model import Environment, read_description
 from tools.errors import ToolError
+from tools.source.tree import read_head
 
 DESCRIPTION = "environment.json"
 SITE = "site"
+ORIGIN = "origin.json"
+"""Beside the description of a copy: where it is from, and which packages are checkouts there."""
 CREATE = "agent environment create -p PACKAGE==VERSION"
 
 
@@ -89,6 +93,16 @@ def open_for(context: Any, name_or_path: str) -> Environment:
             "or name an environment: agent environment list"
         )
     return adopt(found)
+
+
+def origin_of(environment: Environment) -> dict[str, Any]:
+    """Where a copy is from: ``from``, ``folder`` and ``checkouts``; empty of what is no copy."""
+    try:
+        told = json.loads(read_head(environment.root.parent / ORIGIN) or "{}")
+    except ValueError:
+        return {}
+    known = isinstance(told, dict) and isinstance(told.get("checkouts"), dict) and "from" in told
+    return told if known else {}
 
 
 def _find(home: Home, given: str) -> Environment | Path:
