@@ -18,6 +18,8 @@ from tools.viability.compiled import CompiledCode
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.fit import misfit
+from tools.viability.hostcode.follow import HostCode
+from tools.viability.hostcode.sources import Sources
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
@@ -68,6 +70,7 @@ class Analysis:
         self.world = World(tree, assumed_modules(tree), absent_modules(), pinned_versions(tree))
         self.discovery = Discovery(self.world, self.profile, self.options)
         self.code = CompiledCode(tree)
+        self.host = HostCode(Sources(tree))
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._kept: Kept[Run] = Kept()
         self._plain: dict[Hashable, Facts] = {}
@@ -430,6 +433,7 @@ class Analysis:
             }
         )
         facts.operators = self.discovery.operators
+        facts.host = self.host
         self.sizes.tell(facts, scenario)
         name = scenario.get("quantization")
         facts.overrides["quantization"] = Tainted(None if name == "none" else name, of(Kind.QUANTISATION))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from packaging.version import Version
 
 from tools.viability.checkpoint import OBJECTS, Checkpoint
 from tools.viability.configs import ConfigField, Configs
+from tools.viability.hostcode.follow import HostCode
+from tools.viability.hostcode.named import named_sources
 from tools.viability.installed import STANDARD
 from tools.viability.interpreter.calls import call_function
 from tools.viability.interpreter.classes import enum_members
@@ -28,6 +30,7 @@ from tools.viability.interpreter.values import (
     NOT_NONE,
     RUNTIME,
     UNKNOWN,
+    Built,
     ClassValue,
     External,
     Function,
@@ -40,6 +43,7 @@ from tools.viability.interpreter.values import (
     Taint,
     Tainted,
     Tensor,
+    Union,
     Unknown,
     bare,
     of,
@@ -119,6 +123,8 @@ class Facts:
     """Operators of torch that are functions of the engine: name → module and function."""
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     """Environment variables that the scenario sets."""
+    host: HostCode | None = None
+    """What the sources that are compiled when the engine runs check on the host."""
     layer: Any = None
     """The layer under test, once it is built: what a model finds under a layer's name."""
     module_methods: frozenset[str] = MODULE_METHODS
@@ -282,7 +288,7 @@ class Facts:
             name = f"{frame.module.name}.{getattr(frame.function, 'name', path)}"
             m.crossings.append(Crossing(name, frame.module.file, m.site(frame, node, "call"), True, True))
         if path in self.builders:
-            return External(f"{path}()")
+            return Built(f"{path}()", *self._sources([*args, *kwargs.values()]))
         if (
             path.startswith(tuple(f"{name}()." for name in self.builders))
             and m.by_option
@@ -306,6 +312,41 @@ class Facts:
                 Crossing(path, frame.module.file, site, by_option, False, sure, doubts, fed=fed)
             )
         return self.library.call(m, path, args, kwargs, frame, node)
+
+    def call_built(
+        self, m: Machine, f: Built, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+    ) -> Any:
+        if self.host is not None and f.sources and frame is not None and node is not None:
+            name = f.path.rpartition(".")[2]
+            refusal, asked = self.host.refusal(f.sources, dict(f.exports).get(name, name), self.arch)
+            if asked:
+                self._noted(self._capability)
+            if refusal is not None:
+                place = refusal.file, refusal.line
+                raise m.refuse(
+                    Site(*place, "raise", refusal.end_line),
+                    RuntimeError,
+                    frame=frame,
+                    guard=of(Kind.ARCH).at(Site(*place, "guard", refusal.end_line)),
+                    message=refusal.text,
+                )
+        return self.call_external(m, f.path, args, kwargs, frame, node)
+
+    def named(self, built: Any, names: Mapping[str, Any]) -> Any:
+        value, t = strip(built)
+        options = value.options if isinstance(value, Union) else (value,)
+        found = {bare(one) for one in options if isinstance(bare(one), Built)}
+        if len(found) != 1 or any(not isinstance(bare(one), (Built, type(None))) for one in options):
+            return built
+        module = found.pop()
+        if not module.sources:
+            files, pairs = self._sources(names.values())
+            module = dataclasses.replace(module, sources=files, exports=pairs)
+        # Whether it had been built before makes no difference.
+        return taint(module, Taint(t.kinds - {Kind.UNKNOWN}, t.sites))
+
+    def _sources(self, values: Iterable[Any]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+        return named_sources(self.world.tree, values)
 
     def tensor_attribute(self, value: Tensor, name: str) -> Any:
         return tensor_attribute(value, name)

@@ -20,6 +20,7 @@ from tools.viability.interpreter.calls import bind_arguments, refuse_unexpected
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import module_value
+from tools.viability.interpreter.paths import is_there, made_of
 from tools.viability.interpreter.records import Frame
 from tools.viability.interpreter.truth import CONCRETE, deep
 from tools.viability.interpreter.values import (
@@ -28,6 +29,7 @@ from tools.viability.interpreter.values import (
     Bound,
     ClassValue,
     External,
+    FilePath,
     Function,
     Instance,
     Kind,
@@ -346,6 +348,19 @@ def _which(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     return Tainted(f"/usr/bin/{name}", of(Kind.VARIABLE)) if known else UNKNOWN
 
 
+def _path(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    parts, why = zip(*map(deep, args), strict=True) if args else ((), ())
+    made = made_of(list(parts))
+    for one in why:
+        made = taint(made, one)
+    return made
+
+
+def _is_there(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+    path = bare(args[0]) if args else None
+    return is_there(m, path) if isinstance(path, (str, FilePath)) else UNKNOWN
+
+
 def _weak(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     """What it refers to is alive: whoever asks holds on to it."""
     return Native("weak reference", lambda *_: args[0]) if args else UNKNOWN
@@ -389,6 +404,14 @@ CALLS: dict[str, Callable[..., Any]] = {
     "fnmatch.fnmatchcase": _matches,
     "shutil.which": _which,
     "urllib.parse.urljoin": lambda m, args, *_: _apply(urljoin, args),
+    "pathlib.Path": _path,
+    "pathlib.PurePath": _path,
+    "pathlib.PosixPath": _path,
+    "os.path.exists": _is_there,
+    "os.path.isfile": _is_there,
+    "os.path.isdir": _is_there,
+    "os.path.abspath": lambda m, args, *_: _apply(posixpath.normpath, args),
+    "os.path.realpath": lambda m, args, *_: _apply(posixpath.normpath, args),
     "os.path.join": lambda m, args, *_: _apply(posixpath.join, args),
     "os.path.dirname": lambda m, args, *_: _apply(posixpath.dirname, args),
     "os.path.basename": lambda m, args, *_: _apply(posixpath.basename, args),

@@ -16,6 +16,7 @@ from tools.viability.interpreter.truth import CONCRETE, deep
 from tools.viability.interpreter.values import (
     UNKNOWN,
     Bound,
+    Built,
     ClassValue,
     Descriptor,
     EnumMember,
@@ -56,6 +57,11 @@ def _of_external(m: Machine, v: External, name: str, frame: Frame | None, node: 
     if name == "__setattr__":
         return Native(name, lambda m_, args, *_: _plain_setattr(m_, args))
     return m.facts.external(f"{v.path}.{name}")
+
+
+@reader(Built)
+def _of_built(m: Machine, v: Built, name: str, frame: Frame | None, node: Any, t: Taint) -> Any:
+    return replace(v, path=f"{v.path}.{name}")
 
 
 @reader(ClassValue)

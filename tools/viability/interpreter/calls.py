@@ -26,6 +26,7 @@ from tools.viability.interpreter.refusals import justified
 from tools.viability.interpreter.values import (
     UNKNOWN,
     Bound,
+    Built,
     Descriptor,
     External,
     Function,
@@ -42,6 +43,7 @@ from tools.viability.interpreter.values import (
     Union,
     Unknown,
     bare,
+    is_built,
     merge_all,
     of,
     original,
@@ -119,6 +121,13 @@ def _external(
     return m.facts.call_external(m, f.path, args, kwargs, frame, node)
 
 
+@caller(Built)
+def _built(
+    m: Machine, f: Built, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+) -> Any:
+    return m.facts.call_built(m, f, args, kwargs, frame, node)
+
+
 @caller(Instance)
 def _instance(
     m: Machine, f: Instance, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
@@ -191,7 +200,8 @@ def call_function(
     bind_arguments(m, f, args, kwargs, inner)
     m.stack.append(site)
     try:
-        return _run_body(m, f, inner)
+        value = _run_body(m, f, inner)
+        return m.facts.named(value, inner.locals) if is_built(value) else value
     except Raised as error:
         if crossing is not None:
             crossing.works = False

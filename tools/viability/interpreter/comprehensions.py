@@ -11,7 +11,7 @@ from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Frame
 from tools.viability.interpreter.truth import deep, truth
-from tools.viability.interpreter.values import CLEAN, UNKNOWN, Taint, taint
+from tools.viability.interpreter.values import CLEAN, UNKNOWN, Taint, bare, taint
 
 
 @expression(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -19,10 +19,10 @@ def _comprehension(m: Machine, node: Any, frame: Frame) -> Any:
     inner = Frame(frame.module, {}, parent=frame, function=frame.function, owner=frame.owner, base=frame.base)
     out: list[Any] = []
     depends = CLEAN
-    unsure = False
+    lost = unsure = False
 
     def loop(level: int) -> None:
-        nonlocal depends, unsure
+        nonlocal depends, lost, unsure
         if level == len(node.generators):
             if isinstance(node, ast.DictComp):
                 out.append((evaluate(m, node.key, inner), evaluate(m, node.value, inner)))
@@ -30,8 +30,11 @@ def _comprehension(m: Machine, node: Any, frame: Frame) -> Any:
                 out.append(evaluate(m, node.elt, inner))
             return
         generator = node.generators[level]
-        items, t = elements(m, evaluate(m, generator.iter, inner if level else frame))
+        over = evaluate(m, generator.iter, inner if level else frame)
+        items, t = elements(m, over)
         depends = depends | Taint(t.kinds, t.sites)
+        if items is None and isinstance(node, ast.ListComp) and isinstance(bare(over), list):
+            items, lost = bare(over), True  # of its items some are known
         if items is None:
             unsure = True
             return
@@ -64,4 +67,6 @@ def _comprehension(m: Machine, node: Any, frame: Frame) -> Any:
             return taint({deep(item)[0] for item in out}, depends)
         except TypeError:
             return UNKNOWN
+    if lost:
+        m.lose(out)
     return taint(m.made(out), depends)

@@ -68,6 +68,8 @@ def lookup(m: Machine, name: str, frame: Frame, node: ast.AST) -> Any:
         return BUILTINS[name]
     if name == "__name__":
         return frame.module.name
+    if name == "__file__":
+        return f"/{frame.module.file}"
     if missing:
         # Every statement that would bind it is ruled out: an import that fails, another vendor's branch.
         site = m.site(frame, node, "raise")
@@ -84,6 +86,7 @@ def _attribute(m: Machine, node: ast.Attribute, frame: Frame) -> Any:
 def _sequence(m: Machine, node: ast.Tuple | ast.List | ast.Set, frame: Frame) -> Any:
     items: list[Any] = []
     extra = CLEAN
+    lost = False
     for element in node.elts:
         if isinstance(element, ast.Starred):
             value, t = strip(evaluate(m, element.value, frame))
@@ -91,13 +94,19 @@ def _sequence(m: Machine, node: ast.Tuple | ast.List | ast.Set, frame: Frame) ->
             if isinstance(value, Instance) and value.items is not None:
                 value = value.items
             if not isinstance(value, (list, tuple, set, frozenset, dict, range)):
-                return taint(UNKNOWN, extra)
+                if not isinstance(node, ast.List):
+                    return taint(UNKNOWN, extra)
+                lost = True
+                continue
+            lost = lost or m.is_lost(value)
             items.extend(value)
         else:
             items.append(evaluate(m, element, frame))
     if isinstance(node, ast.Tuple):
         return taint(_marked(m, node, frame, tuple(items)), extra)
     if isinstance(node, ast.List):
+        if lost:  # of its items some are known
+            m.lose(items)
         return taint(_marked(m, node, frame, m.made(items)), extra)
     try:
         result: Any = {bare(item) for item in items}

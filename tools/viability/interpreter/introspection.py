@@ -19,6 +19,7 @@ from tools.viability.interpreter.values import (
     ClassValue,
     EnumMember,
     External,
+    FilePath,
     Function,
     Instance,
     Open,
@@ -65,6 +66,9 @@ def has_attribute(m: Machine, holder: Any, name: str) -> bool | None:
 TENSOR_HAS = frozenset({"shape", "dtype", "device", "data", "is_cuda", "ndim", "T", "size", "stride", "view"})
 
 
+PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath", "PathLike"})
+
+
 def is_instance(m: Machine, value: Any, kind: Any) -> bool | None:
     v, k = bare(value), bare(kind)
     if isinstance(k, tuple):
@@ -88,8 +92,8 @@ def is_instance(m: Machine, value: Any, kind: Any) -> bool | None:
         return True if k is object else (None if isinstance(v, (Open, External, Instance)) else False)
     if isinstance(k, External):
         leaf = k.path.rsplit(".", 1)[-1]
-        if isinstance(v, Tensor):
-            return leaf in ("Tensor", "Parameter")
+        if isinstance(v, (FilePath, Tensor)):
+            return leaf in (PATHS if isinstance(v, FilePath) else ("Tensor", "Parameter"))
         if isinstance(v, External):
             return True if leaf == "dtype" and v.root == "torch" else None
         if isinstance(v, Instance):

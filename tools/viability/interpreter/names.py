@@ -225,7 +225,9 @@ def import_name(m: Machine, module: Module, target: str, name: str) -> Any:
     source = m.world.module(target)
     if source is None:
         return UNKNOWN
-    if source is not module or name in source.bindings:
+    # A package that imports from itself the name that it is about to bind means the module of that name.
+    itself = source is module and (name not in source.bindings or (target, name) in m.resolving)
+    if not itself:
         try:
             return global_name(m, source, name)
         except UnboundError:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.records import Frame
-from tools.viability.interpreter.values import Function, Instance, Taint, Tensor
+from tools.viability.interpreter.values import Built, Function, Instance, Taint, Tensor
 
 
 class Scenario(Protocol):
@@ -60,6 +60,14 @@ class Scenario(Protocol):
         self, m: Machine, instance: Instance, name: str, args: list[Any], kw: dict[str, Any]
     ) -> Any:
         """A call of one of ``module_methods``."""
+
+    def call_built(
+        self, m: Machine, f: Built, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
+    ) -> Any:
+        """A call of something in a module of kernels that is compiled when it runs."""
+
+    def named(self, built: Any, names: Mapping[str, Any]) -> Any:
+        """Such a module with the sources that the function names which gives it."""
 
     def reads_options(self, function: ast.FunctionDef) -> bool:
         """Whether a function reads the engine's options."""

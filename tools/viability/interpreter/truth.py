@@ -11,6 +11,7 @@ from tools.viability.interpreter.values import (
     ClassValue,
     EnumMember,
     External,
+    FilePath,
     Instance,
     Kind,
     Taint,
@@ -25,9 +26,10 @@ from tools.viability.interpreter.values import (
 CONCRETE = (
     *(int, float, str, bytes, bool, type(None), complex),
     *(tuple, list, dict, set, frozenset, range, slice),
+    FilePath,
 )
 """Types whose values stand for themselves."""
-SCALARS = (int, float, str, bytes, bool, type(None))
+SCALARS = (int, float, str, bytes, bool, type(None), FilePath)
 
 
 def truth(m: Machine, value: Any) -> tuple[bool | None, Taint]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -184,6 +185,28 @@ class External:
     @property
     def root(self) -> str:
         return self.path.split(".", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Built(External):
+    """A module of kernels that is compiled when it runs, or something in it.
+
+    ``sources`` are the files of the tree that are compiled, ``exports`` pairs of texts that were at hand
+    with them: under the first of two Python may know what is called as the second there.
+    """
+
+    sources: tuple[str, ...] = ()
+    exports: tuple[tuple[str, str], ...] = ()
+
+
+def is_built(value: Any) -> bool:
+    """Whether a value is such a module, or what may be one."""
+    v = bare(value)
+    return isinstance(v, Built) or (isinstance(v, Union) and any(isinstance(one, Built) for one in v.options))
+
+
+class FilePath(PurePosixPath):
+    """A path of the investigated program."""
 
 
 @dataclass(slots=True, eq=False)
@@ -361,12 +384,19 @@ class Raised(Exception):  # noqa: N818 - carries an error of the interpreted pro
     record: RaiseRecord | None = None
 
 
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, _BY_VALUE) and bool(a == b))
+
+
+_BY_VALUE = (int, str, float, type(None), External, FilePath)
+
+
 def merge(first: Any, second: Any) -> Any:
     """What a variable holds after a branch that could go either way."""
     a, ta = strip(first)
     b, tb = strip(second)
     both = ta | tb
-    if a is b or (type(a) is type(b) and isinstance(a, (int, str, float, type(None))) and a == b):
+    if _same(a, b):
         return taint(a, both)
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return taint(UNKNOWN, both)
@@ -375,7 +405,7 @@ def merge(first: Any, second: Any) -> Any:
     options: list[Any] = []
     for side in (a, b):
         for item in side.options if isinstance(side, Union) else (side,):
-            if not any(item is have for have in options):
+            if not any(_same(item, have) for have in options):
                 options.append(item)
     if len(options) > 4:
         return taint(UNKNOWN, both)
