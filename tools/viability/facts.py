@@ -21,6 +21,7 @@ from tools.viability.installed import STANDARD
 from tools.viability.interpreter.calls import call_function
 from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call, evaluate
+from tools.viability.interpreter.imports import is_imported
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.interpreter.names import UnboundError, global_name
@@ -531,6 +532,8 @@ class Facts:
             for where, definition in self.world.decorated(root, name)[:200]:
                 key = (where, definition)
                 if key in m.registered or (where == module.name and definition == name):
+                    continue
+                if where != module.name and not is_imported(m, where):
                     continue
                 m.registered.add(key)
                 other = self.world.module(where)

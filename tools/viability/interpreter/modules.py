@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -97,6 +98,10 @@ class Module:
     @property
     def package(self) -> str:
         return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+Importer = tuple[Module, tuple[Guard, ...] | None]
+"""A module that imports another, and what must hold for that; None where it is not done at its top."""
 
 
 def index_body(
@@ -194,6 +199,7 @@ class World:
         self._places: dict[str, tuple[Path, bool] | None] = {}
         self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
         self._texts: dict[str, dict[str, bytes]] = {}
+        self._importers: dict[str, list[Importer]] = {}
 
     @cached_property
     def roots(self) -> frozenset[str]:
@@ -274,6 +280,12 @@ class World:
                     continue
             self._texts[root] = found
         return self._texts[root]
+
+    def importers(self, dotted: str, find: Callable[[World, str], list[Importer]]) -> list[Importer]:
+        """What ``find`` says of who imports a module, found once."""
+        if dotted not in self._importers:
+            self._importers[dotted] = find(self, dotted)
+        return self._importers[dotted]
 
     def dotted(self, file: str) -> str:
         return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
