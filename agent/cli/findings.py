@@ -18,7 +18,10 @@ COMMANDS = {
     "load-pack": ("agent.cli.findings_reports:load_pack", "Public cases that come with the program."),
     "merge": ("agent.cli.findings_import:merge", "The findings of another home's database."),
     "diff": ("agent.cli.findings_import:diff", "What another home knows, and this one does not."),
+    "verify": ("agent.cli.findings_verify:verify", "Look all evidence up again."),
+    "gc": ("agent.cli.findings_gc:gc", "Give back disk space; nothing that is cited goes."),
     "sql": ("agent.cli.findings_sql:sql", "One question in SQL."),
+    "serve": ("agent.cli.findings_serve:serve", "Look through them in a browser (Datasette)."),
     "rebuild": ("agent.cli.findings_rebuild:rebuild", "Make every row again from the transcripts."),
 }
 

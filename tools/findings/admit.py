@@ -44,22 +44,36 @@ class Door:
     def admit(self, finding: Finding, capsule: Capsule | None) -> Admitted:
         """Raises :class:`ToolError` for a finding of which anything does not hold."""
         claim = finding.claim
-        name = finding_id(claim.model_dump(mode="json"))
-        if name != finding.id:
-            raise ToolError(f"its id is not that of its claim, which is {name}")
+        self.check_id(finding)
         check_shape(claim)
-        lacking = [why for item in claim.source_evidence if (why := self._lines(item, claim, capsule))]
-        if claim.event_evidence:
-            here = {item.transcript for item in claim.event_evidence if self._has(item.transcript)}
-            if capsule is not None or len(here) == len({item.transcript for item in claim.event_evidence}):
-                check_events(claim, self._home, None, capsule)
-            else:
-                lacking.append("the events that it cites did not come with it")
-        if not lacking or claim.level is Level.REPORT:
+        lacking = self.lacking(finding, capsule)
+        if lacking is None or claim.level is Level.REPORT:
             return Admitted(finding)
         report = claim.model_copy(update={"level": Level.REPORT, "measurements": ()})
         known = finding.model_copy(update={"claim": report, "id": finding_id(report.model_dump(mode="json"))})
-        return Admitted(known, lacking[0])
+        return Admitted(known, lacking)
+
+    def check_id(self, finding: Finding) -> None:
+        """Raises :class:`ToolError` unless a finding's id is that of its claim."""
+        name = finding_id(finding.claim.model_dump(mode="json"))
+        if name != finding.id:
+            raise ToolError(f"its id is not that of its claim, which is {name}")
+
+    def lacking(self, finding: Finding, capsule: Capsule | None) -> str | None:
+        """Look up all that a finding cites; returns what cannot be, None where all of it was.
+
+        Raises :class:`ToolError` where something does not hold.
+        """
+        claim = finding.claim
+        lacking = [why for item in claim.source_evidence if (why := self._lines(item, claim, capsule))]
+        if claim.event_evidence:
+            named = {item.transcript for item in claim.event_evidence}
+            brought = capsule is not None and bool(capsule.events or not capsule.spans)
+            if brought or all(self._has(name) for name in named):
+                check_events(claim, self._home, None, capsule)
+            else:
+                lacking.append("the events that it cites did not come with it")
+        return lacking[0] if lacking else None
 
     def _has(self, transcript: str) -> bool:
         return (self._home.transcripts / f"{transcript}.jsonl").is_file()
