@@ -16,6 +16,7 @@ from agent.board_tools import BOARD_TOOLS
 from memory.canonical import text_sha256
 from memory.home import Home
 from tools.registry import registry
+from tools.source.tree import SourceTree
 from transcripts.events import Called, Concluded, Returned
 from transcripts.log import read
 from transcripts.reader import transcript_path
@@ -33,6 +34,21 @@ def found(backend: str, verdict: str, start: int, end: int, quote: str, **more: 
         "verdict": verdict,
         "spans": [span],
         **because,
+    }
+
+
+def whole_claim(engine: Path) -> dict[str, Any]:
+    """A claim as the planner makes it, with lines that do stand there."""
+    lines = SourceTree(engine).evidence(GATES, 8, 8, idiom="x").model_dump(mode="json")
+    return {
+        "component": "fp4_gemm",
+        "backend": "cedar",
+        "arch": "sm120",
+        "engine": "sglang",
+        "packages": {"sglang": "9.9.0"},
+        "level": "static",
+        "verdict": "no_static_obstacle",
+        "source_evidence": [lines],
     }
 
 
@@ -67,6 +83,7 @@ def test_a_client_investigates_and_what_it_found_is_kept_with_evidence_that_chec
             (found("cedar", "blocked", 60, 61, "cedar needs 10.x"), "not in the environment"),
             ({**found(*CEDAR), "spans": [], "events": [{"event": 9999, "quote": "cedar"}]}, "event 9999"),
             ({**found(*CEDAR), "level": "probe", "outcome": "ok", "verdict": None}, ""),
+            ({"claim": whole_claim(engine)}, "not taken whole"),
         ):
             refused(await session.call_tool("record_finding", forged), why)
         for one in (CEDAR, AMBER):

@@ -66,6 +66,28 @@ def test_what_was_not_granted_is_refused_and_recorded(home: Home, engine: Path, 
     assert {status for _, status in refused} == {"error", "denied"}
 
 
+def test_only_what_a_client_began_here_is_gone_on_with(home: Home, engine: Path) -> None:
+    """Neither what the person began, nor what another server was given to read."""
+    agent("investigate", QUESTION["question"], "-e", str(engine))
+    (persons,) = (path.stem for path in home.transcripts.glob("*.jsonl"))
+    with Raw(home.root, "-e", str(engine)) as client:
+        name = client.begin()
+        client.leave()
+    with Raw(home.root) as client:
+        for investigation, why in (
+            (persons, "not begun by a client"),
+            (name, "not one of the folders"),
+            ("../home/transcripts/x", "no investigation"),
+            ("", "no investigation"),
+        ):
+            text, wrong = client.call("resume_investigation", investigation=investigation)
+            assert wrong
+            assert why in text
+        text, wrong = client.call("begin_investigation", **QUESTION)
+        assert wrong
+        assert "say which environment" in text
+
+
 def test_what_is_no_message_or_too_long_is_answered_and_harms_nothing(home: Home, engine: Path) -> None:
     params = b'{"name":"gpu_status","arguments":{"x":"%s"}}'
     params = b'{"name":"gpu_status","arguments":{"x":"%s"}}'

@@ -64,6 +64,11 @@ def mcp(
     one_source(environment, requirements)
     token = "" if port is None else _token()
     home = the_home().prepare()
+    if environment is not None:
+        # Said at once: what follows takes a second to load.
+        from tools.environment.store import open_environment
+
+        open_environment(home, environment)
     from agent.mcp.begin import Given
     from agent.mcp.serve import serve
     from transcripts.redaction.secrets import Redactor, environment_secrets

@@ -19,7 +19,6 @@ from agent.policy import Grants, Policy
 from agent.session import Setting
 from memory.home import Home
 from memory.vocabulary import Effect
-from tools.environment.store import open_environment
 from tools.errors import ToolError
 from tools.registry import registry
 from transcripts.redaction.secrets import JSON
@@ -36,11 +35,8 @@ def serve(
 ) -> None:
     """Serve until the client closes its end (``port`` None: stdin and stdout), or until asked to end.
 
-    ``allowed``: effects besides reading. Raises ``ToolError`` where what was given is not there, or the port
-    is taken.
+    ``allowed``: effects besides reading. Raises ``ToolError`` where the port is taken.
     """
-    if given.environment is not None:
-        open_environment(home, given.environment)
     policy = Policy(allowed | {Effect.READS})
     tools = {**registry(), **BOARD_TOOLS}
     setting = Setting(say=say, tools=tools, policy=Grants(policy), redact=redact)
