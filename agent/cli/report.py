@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -22,8 +23,18 @@ if TYPE_CHECKING:
 @click.option("--last", is_flag=True, help="The newest transcript.")
 @click.option("--all", "everything", is_flag=True, help="Every row.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Markdown with all evidence on stdout.")
+@click.option("--upstream", "as_upstream", is_flag=True, help="A bug report to paste, nothing private in it.")
+@click.option("--about", metavar="COMPONENT/BACKEND", help="With --upstream: what it is about.")
 @json_option
-def report(transcript: str | None, last: bool, everything: bool, as_markdown: bool, as_json: bool) -> int:
+def report(
+    transcript: str | None,
+    last: bool,
+    everything: bool,
+    as_markdown: bool,
+    as_upstream: bool,
+    about: str | None,
+    as_json: bool,
+) -> int:
     """The answer of TRANSCRIPT (an id, its beginning, or a file) again, from its log alone.
 
     \b
@@ -31,12 +42,18 @@ def report(transcript: str | None, last: bool, everything: bool, as_markdown: bo
       agent report --last
       agent report 20260307-3f --all
       agent report --last --markdown > answer.md
+      agent report --last --upstream --about moe_runner/flashinfer_trtllm > issue.md
     """
     path = find_transcript(the_home(), transcript, last=last)
     concluded = conclusion_of(path)
     if concluded.get("answer") is None:
         why = f"({concluded.get('exit_reason')}): {concluded.get('summary')}"
         raise CommandError(f"{path.stem} has no answer {why}", 1)
+    if about is not None and not as_upstream:
+        raise CommandError("--about is for --upstream")
+    if as_upstream:
+        sys.stdout.write(_upstream(path, about))
+        return 0
     try:
         drawn = _drawn(concluded["answer"], path, _plain_hypotheses, everything, as_markdown, as_json)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -52,6 +69,44 @@ def report(transcript: str | None, last: bool, everything: bool, as_markdown: bo
     else:
         emit(drawn)
     return 0
+
+
+def _upstream(path: Path, given: str | None) -> str:
+    """A bug report from a transcript. Raises :class:`CommandError` where there is nothing to report."""
+    from agent.private import Public, names_here
+    from agent.upstream import about, upstream
+    from tools.engines.adapter import engine
+
+    answer = _concluded(path).answer
+    assert answer is not None, "a plain look said so"
+    cell = None
+    if given is not None:
+        component, slash, backend = given.partition("/")
+        cell = (component, backend)
+        if not slash:
+            raise CommandError(f"--about {given!r}: expected COMPONENT/BACKEND, e.g. attention/triton")
+    rows = about(answer.backends, cell)
+    if not rows:
+        told = f"has no {given}" if given is not None else "found nothing that is refused or failed"
+        raise CommandError(f"{path.stem} {told}; see: agent report {path.stem} --all", 1)
+    flags: dict[str, str] = {}
+    for one in _hypotheses(path):
+        if match := re.match(r"(--[\w-]+) accepts it", one.because or ""):
+            flags.setdefault(one.component, match[1])
+    public = Public(names_here())
+    return upstream(answer, rows, flags, engine(answer.target.engine), public, _fingerprint(path))
+
+
+def _fingerprint(path: Path) -> str | None:
+    """Of the environment that was made or opened, as its tool told it; None where none did."""
+    from transcripts.reader import records
+
+    for one in records(path):
+        output = one.data.get("output") if one.data.get("kind") == "returned" else None
+        made = output.get("environment") if isinstance(output, dict) else None
+        if isinstance(made, dict) and isinstance(made.get("fingerprint"), str):
+            return str(made["fingerprint"])
+    return None
 
 
 def _drawn(
