@@ -15,6 +15,7 @@ import re2
 
 from memory.signatures import Match, Scanner, Signature, signatures
 from memory.terms import Outcome
+from tools.logs.dressing import undress
 from tools.logs.tracebacks import HEADER, MESSAGE, Traceback, tracebacks
 
 WINDOW = 1 << 18
@@ -128,7 +129,11 @@ def _chain(first: Traceback | None, seen: tuple[Traceback, ...]) -> Iterator[Tra
 
 def _cause(chain: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Match | None:
     """The signature that names what failed."""
-    telling = [match for match in matches if match.signature.fatal and not match.signature.after]
+    telling = [
+        match
+        for match in matches
+        if match.signature.fatal and not match.signature.after and undress(match.text).level not in _MILD
+    ]
     for one in chain:
         own = [match for match in telling if one.line <= match.line <= one.end + MESSAGE]
         if own:

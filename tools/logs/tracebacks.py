@@ -18,7 +18,9 @@ AFTER = 20
 """Lines after which the message of an exception is over, whoever wrote them."""
 
 _FRAME = re.compile(r'\s*File "([^"\n]+)", line (\d+)(?:, in (.+))?$')
-_ERROR = re.compile(r"([A-Za-z_][\w./<>]*)(?:: ?(.*))?$")
+_ERROR = re.compile(
+    r"((?:[A-Za-z_][\w/<>]*\.)*(?:[A-Z_][\w/<>]*|\w*(?:[Ee]rror|[Tt]imeout|[Ee]xception)))(?:: ?(.*))?$"
+)
 _ERROR_NAME = re.compile(
     r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Iteration|Group)(?::|$)"
 )
