@@ -16,6 +16,7 @@ from wheel_index import Index
 
 from agent.cli.common import Context
 from memory.home import Home
+from tools.base import ToolError
 from tools.environment.experiment import parse_test
 from tools.environment.store import list_environments
 
@@ -219,3 +220,48 @@ def test_a_wrong_question_is_one_line(
         "--test", test, home=home.root,
     )  # fmt: skip
     one_line(finished, 2, *words)
+
+
+def full_engine(index: Index) -> None:
+    """An engine that imports a library, which cannot be imported any more from 4 on."""
+    index.add("engine", "1", requires=("library>=1",), text="import library\n")
+    for number in range(1, 8):
+        broken = (
+            "raise ImportError('no kernel of \\x1b[31mthis\\x1b[0m name')\n" if number >= 4 else "v = 1\n"
+        )
+        index.add("library", str(number), text=broken)
+
+
+def test_the_release_with_which_an_import_begins_to_fail(home: Home, index: Index) -> None:
+    full_engine(index)
+    made = agent(
+        "environment", "create", "engine==1", "library==1", "--full", "--name", "run", home=home.root
+    )
+    assert made.returncode == 0, made.stderr
+    asked = ("-e", "run", "--package", "library", "--good", "1", "--bad", "7", "--test", "import engine")
+    found = json.loads(agent("environment", "bisect", *asked, "--json", home=home.root).stdout)
+    assert (found["same"]["version"], found["other"]["version"]) == ("3", "4")
+    assert found["same"]["says"] == "imports"
+    assert found["other"]["says"].startswith("import_failed, ImportError: no kernel of ")
+    assert found["analyses"] <= math.ceil(math.log2(7)) + 1
+    shown = agent("environment", "bisect", *asked, home=home.root)
+    assert shown.returncode == 0
+    assert "library 4 is the first that says something else" in shown.stdout
+    assert "\x1b" not in shown.stdout
+
+
+def test_what_runs_needs_an_interpreter_and_a_person(home: Home, released: Index) -> None:
+    asked = ("--package", "minilib", "--good", "0.1", "--bad", "0.9", "sglang==1.0", "--test")
+    for test in ("import minilib", "probe fp4_gemm birch"):
+        one_line(agent("environment", "bisect", *asked, test, home=home.root), 3, "only read", "--full")
+        with pytest.raises(ToolError, match="is no test"):
+            parse_test(test)
+    for test in ("import os; import sys", "import -c", "probe fp4_gemm", "probe fp4_gemm birch host=x"):
+        one_line(agent("environment", "bisect", *asked, test, home=home.root), 2, "is no test")
+
+
+def test_a_probe_of_what_no_probe_is_for_says_what_there_are(home: Home, index: Index) -> None:
+    full_engine(index)
+    agent("environment", "create", "engine==1", "library==1", "--full", "--name", "run", home=home.root)
+    asked = ("-e", "run", "--package", "library", "--good", "1", "--bad", "3", "--test", "probe shoes x")
+    one_line(agent("environment", "bisect", *asked, home=home.root), 2, "no probe for 'shoes'")

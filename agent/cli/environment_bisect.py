@@ -46,12 +46,15 @@ def bisect(
     indexes: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Find the release of a package with which a test begins to say something else; nothing runs.
+    """Find the release of a package with which a test begins to say something else.
 
     \b
-    Tests:
+    Tests that only read:
       static COMPONENT BACKEND ARCH [KEY=VALUE...]   the verdict of the source
       option FLAG [VALUE]                            whether the engine takes it, and its default
+    Tests that run something, in a full environment (-e):
+      import MODULE                                  whether it can be imported, else why not
+      probe COMPONENT BACKEND [gpu=N]                what its kernels do on a GPU of this machine
 
     \b
     Examples:
@@ -59,6 +62,8 @@ def bisect(
         --test "static moe_runner flashinfer_trtllm sm120 quantisation=nvfp4"
       agent environment bisect --package sglang --good 0.5.9 --bad 0.5.14 \\
         --test "option --moe-runner-backend cutlass"
+      agent environment bisect -e work --package torch --good 2.11.0 --bad 2.13.0 \\
+        --test "import flashinfer"
     """
     progress("looking up the environment")
     import time
@@ -67,7 +72,7 @@ def bisect(
     from tools.environment.experiment import parse_test
 
     home = the_home()
-    test = parse_test(text)
+    test = parse_test(text, runs=True)
     asked = Search(package, good, bad, indexes)
     base = _base(home, environment, positional, asked)
     found = search(Context(home), base, asked, test, time.time)

@@ -1,7 +1,8 @@
 """What is asked of each release in a search: a typed test, written in one line.
 
 ``static COMPONENT BACKEND ARCH [KEY=VALUE…]``: the verdict of the source; ``option FLAG [VALUE]``: whether
-the engine has it, and its default. Keys are ``quantisation``, ``engine``, or facts of the scenario.
+the engine has it, and its default. Keys are ``quantisation``, ``engine``, or facts of the scenario. Where a
+person asks also ``import MODULE`` and ``probe COMPONENT BACKEND [gpu=N]``, which run (:mod:`.trial`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tools.viability.profile import covering
 from tools.viability.trace import Trace, TraceInput, trace_many
 
 EXPECTED = "expected static COMPONENT BACKEND ARCH [KEY=VALUE…], or option FLAG [VALUE]"
+RUNNING = ", or import MODULE, or probe COMPONENT BACKEND [gpu=N]"
 ABSENT = "not declared"
 
 
@@ -124,8 +126,8 @@ def _says(row: Row | None) -> tuple[object, ...] | None:
     return None if row is None else (row.verdict, row.runs_instead)
 
 
-def parse_test(text: str) -> Test:
-    """Raises :class:`ToolError` for what is no test."""
+def parse_test(text: str, *, runs: bool = False) -> Test:
+    """``runs``: whether a test may run something. Raises :class:`ToolError` for what is no test."""
     kind, *words = text.split() or [""]
     settings = dict(word.split("=", 1) for word in words if "=" in word)
     plain = [word for word in words if "=" not in word]
@@ -138,7 +140,19 @@ def parse_test(text: str) -> Test:
         return Static(plain[0], plain[1], arch, engine, quantisation, settings)
     if kind == "option" and len(plain) in (1, 2) and not settings and quantisation is None:
         return HasOption(plain[0], plain[1] if len(plain) == 2 else None, engine)
-    raise ToolError(f"{text!r} is no test; {EXPECTED}")
+    if runs and engine is quantisation is None and (test := _that_runs(kind, plain, settings)):
+        return test
+    raise ToolError(f"{text!r} is no test; {EXPECTED}{RUNNING if runs else ''}")
+
+
+def _that_runs(kind: str, plain: Sequence[str], settings: dict[str, str]) -> Test | None:
+    from tools.environment.trial import MODULE, Imports, Kernel
+
+    if kind == "import" and len(plain) == 1 and not settings and MODULE.fullmatch(plain[0]):
+        return Imports(plain[0])
+    if kind == "probe" and len(plain) == 2 and settings.keys() <= {"gpu"}:
+        return Kernel(plain[0], plain[1], settings.get("gpu"))
+    return None
 
 
 def engine_of(environment: Environment) -> str:
