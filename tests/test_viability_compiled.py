@@ -256,7 +256,7 @@ def test_a_library_that_has_its_kernels_compiled_runs_where_a_header_is_for_the_
 @pytest.mark.parametrize(
     ("headers", "calls"),
     [
-        (["smxx_weave.cuh"], "cuModuleLoad"),
+        (["weave.cuh"], "cuModuleLoad"),
         (["sm100_missing.cuh"], "cuModuleLoad"),
         (["sm100_weave.cuh"], "cublasLtMatmul"),
     ],
@@ -264,10 +264,19 @@ def test_a_library_that_has_its_kernels_compiled_runs_where_a_header_is_for_the_
 def test_headers_that_say_nothing_or_not_all_block_nobody(
     engine: Engine, headers: list[str], calls: str
 ) -> None:
-    for header in ("sm100_weave.cuh", "smxx_weave.cuh"):
+    for header in ("sm100_weave.cuh", "weave.cuh"):
         engine.add(f"minilib/include/minilib/impls/{header}", "#pragma once\n")
     put(engine, building(*headers, calls=calls))
     assert engine.trace("elm", "sm120").row.verdict.value == "unknown"
+
+
+def test_a_header_for_all_devices_is_compiled_for_each(engine: Engine) -> None:
+    engine.add("minilib/include/minilib/impls/smxx_weave.cuh", "#pragma once\n")
+    put(engine, building("smxx_weave.cuh"))
+    assert engine.verdicts("elm", "sm90", "sm120") == {
+        "sm90": "no_static_obstacle",
+        "sm120": "no_static_obstacle",
+    }
 
 
 def test_code_written_for_an_old_device_is_compiled_for_later_ones(engine: Engine) -> None:

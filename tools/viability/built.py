@@ -1,6 +1,7 @@
 """Kernels that compiled code builds when it runs: for which architectures it has headers.
 
-A header that is written for one architecture says so in its name. From some number on such code uses
+A header that is written for one architecture says so in its name; one for all has letters in the place of the
+number. From some number on such code uses
 instructions that only the architecture's own family has; what was written for an earlier one is compiled for
 any later one.
 """
@@ -18,6 +19,7 @@ from tools.source.tree import SourceTree
 from tools.viability.profile import libraries
 
 _NUMBER = re.compile(r"(?:^|_)sm_?(\d{2,3})[af]?(?=_|\.)")
+_ALL = re.compile(r"(?:^|_)sm_?x+(?=_|\.)")
 GUARD = "__CUDA_ARCH__"
 
 
@@ -26,13 +28,16 @@ class BuiltCode:
 
     def __init__(self, tree: SourceTree) -> None:
         self.headers = cache(self._headers)
+        self._named = cache(self._find)
         self._tree = tree
         self._own = int(libraries()["compiled"]["own_instructions"])
 
     def works(self, file: str, operator: str, arch: Architecture) -> bool | None:
         """Whether a header is for ``arch``; None where none says what it is for."""
         numbers = {number for _, number in self.headers(file, operator)}
-        return any(self._fits(number, arch) for number in numbers) if numbers else None
+        if not numbers:
+            return True if self._for_all(file, operator) else None
+        return any(self._fits(number, arch) for number in numbers)
 
     def _fits(self, number: int, arch: Architecture) -> bool:
         if number < self._own:
@@ -41,13 +46,21 @@ class BuiltCode:
 
     def _headers(self, file: str, operator: str) -> tuple[tuple[str, int], ...]:
         """Each header that is for one architecture, and the number of that."""
+        found = self._named(file, operator)
+        numbered = ((place, _NUMBER.search(place.rpartition("/")[2])) for place in found)
+        return tuple((place, int(number[1])) for place, number in numbered if number)
+
+    def _for_all(self, file: str, operator: str) -> bool:
+        found = self._named(file, operator)
+        return bool(found) and all(_ALL.search(place.rpartition("/")[2]) for place in found)
+
+    def _find(self, file: str, operator: str) -> tuple[str, ...]:
+        """Where the headers lie that an operator's code has compiled."""
         try:
             named = included(self._tree.resolve(file), operator)
         except BinaryError:
             return ()
-        found = {place for name in named for place in self._places(file, name)}
-        numbered = ((place, _NUMBER.search(place.rpartition("/")[2])) for place in sorted(found))
-        return tuple((place, int(number[1])) for place, number in numbered if number)
+        return tuple(sorted({place for name in named for place in self._places(file, name)}))
 
     def _places(self, file: str, name: str) -> list[str]:
         """Where a header that ``file`` names lies: below a folder above it, or among the includes there."""
