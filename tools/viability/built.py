@@ -28,7 +28,7 @@ class BuiltCode:
 
     def __init__(self, tree: SourceTree) -> None:
         self.headers = cache(self._headers)
-        self._named = cache(self._find)
+        self.named = cache(self._find)
         self._tree = tree
         self._own = int(libraries()["compiled"]["own_instructions"])
 
@@ -46,12 +46,12 @@ class BuiltCode:
 
     def _headers(self, file: str, operator: str) -> tuple[tuple[str, int], ...]:
         """Each header that is for one architecture, and the number of that."""
-        found = self._named(file, operator)
+        found = self.named(file, operator)
         numbered = ((place, _NUMBER.search(place.rpartition("/")[2])) for place in found)
         return tuple((place, int(number[1])) for place, number in numbered if number)
 
     def _for_all(self, file: str, operator: str) -> bool:
-        found = self._named(file, operator)
+        found = self.named(file, operator)
         return bool(found) and all(_ALL.search(place.rpartition("/")[2]) for place in found)
 
     def _find(self, file: str, operator: str) -> tuple[str, ...]:

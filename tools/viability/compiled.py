@@ -126,7 +126,7 @@ class CompiledCode:
                 return []  # it might be the one
             if operator is None:
                 continue
-            if operator.compiled.targets or operator.told or self._built.headers(file, parts[1]):
+            if operator.compiled.targets or operator.told or self._built.named(file, parts[1]):
                 found.append(Held(file, operator))
         # Others may hold the same word among their strings; one that is named after the namespace is the one.
         told = [held for held in found if held.operator.told] or found
