@@ -239,6 +239,7 @@ def batch_functions() -> dict[str, Batch]:
     many = {
         "trace_viability": ("tools.viability.trace", "trace_many"),
         "probe_kernel": ("tools.probe.kernel", "probe_many"),
+        "probe_compile": ("tools.probe.kernel", "compile_many"),
     }
     for tool, (module, function) in many.items():
         try:

@@ -44,12 +44,12 @@ class BatchDecodeWithPagedKVCacheWrapper:
 '''
 
 
-def library(folder: Path, text: str = LIBRARY) -> Environment:
-    info = folder / "flashinfer_python-9.9.dist-info"
+def library(folder: Path, version: str = "9.9") -> Environment:
+    info = folder / f"flashinfer_python-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: flashinfer-python\nVersion: 9.9\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: flashinfer-python\nVersion: {version}\n")
     (folder / "flashinfer").mkdir()
-    (folder / "flashinfer" / "__init__.py").write_text(text)
+    (folder / "flashinfer" / "__init__.py").write_text(LIBRARY)
     (info / "RECORD").write_text("flashinfer/__init__.py,,\n")
     return adopt(folder)
 

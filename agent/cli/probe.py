@@ -25,6 +25,7 @@ class Probe(Branching):
     branches = {  # noqa: RUF012
         "pack": "agent.cli.probe:pack",
         "import": "agent.cli.probe:import_",
+        "compile": "agent.cli.probe_compile:compile_",
     }
 
 
@@ -56,8 +57,10 @@ def probe(
       agent probe pack attention -e flashinfer-python-0.6.5 --to probes
     """
     if not components:
-        raise CommandError("name a component, or all; or one of: pack, import (see agent probe --help)")
-    home, opened = _environment(environment)
+        raise CommandError(
+            "name a component, or all; or one of: pack, import, compile (see agent probe --help)"
+        )
+    home, opened = environment_named(environment)
     plan = _plan(opened, components, backends, controls=False)
     minutes = sum(cell.seconds for cell in plan.cells) / 60
     if gpu_minutes is None:
@@ -70,7 +73,7 @@ def probe(
     sha256 = Artifacts(home.artifacts).put(plan.text().encode())
     progress(f"{len(plan.cells)} cells of {', '.join(f'{k} {v}' for k, v in plan.libraries.items())}")
     options = {"plan": sha256, "environment": opened.name, "gpu": gpu, "gpu_minutes": gpu_minutes}
-    return _recorded(home, "what kernels do on a GPU of this machine", options, as_json=as_json)
+    return recorded(home, "what kernels do on a GPU of this machine", options, as_json=as_json)
 
 
 @click.command()
@@ -100,7 +103,7 @@ def pack(
       agent probe pack --to probes -e flashinfer-python-0.6.5
       agent probe pack attention fp8_gemm --to probes --controls
     """
-    home, opened = _environment(environment)
+    home, opened = environment_named(environment)
     plan = _plan(opened, components, backends, controls=controls)
     from tools.probe.pack import pack as write
 
@@ -129,6 +132,7 @@ def import_(file: Path, environment: str | None, as_json: bool) -> int:
       agent probe import results.jsonl --json
     """
     from memory.artifacts import Artifacts
+    from tools.probe.importing import check_cells
     from tools.probe.results import LIMIT, plan_of, read_results
     from transcripts.redaction.secrets import redacted
 
@@ -140,13 +144,14 @@ def import_(file: Path, environment: str | None, as_json: bool) -> int:
         raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
     results = read_results(data)
     plan = plan_of(Artifacts(home.prepare().artifacts), results.plan)
+    check_cells(plan, results)
     clean = str(redacted(data.decode("utf-8", "replace")))
     sha256 = Artifacts(home.artifacts).put(clean.encode())
     options = {"results": sha256, "environment": environment or plan.environment}
-    return _recorded(home, f"what plan {results.plan[:12]} gave elsewhere", options, as_json=as_json)
+    return recorded(home, f"what plan {results.plan[:12]} gave elsewhere", options, as_json=as_json)
 
 
-def _environment(named: str | None) -> tuple[Home, Environment]:
+def environment_named(named: str | None) -> tuple[Home, Environment]:
     from tools.environment.store import open_environment
 
     home = the_home()
@@ -163,7 +168,7 @@ def _plan(
     return make_plan(environment, cells_of(environment, wanted, backends, controls=controls))
 
 
-def _recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bool) -> int:
+def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bool) -> int:
     """A transcript of its own, which the store's checks decide on; its rows, as JSON or on the screen."""
     from agent.drivers.prober import Prober
     from agent.policy import PERSON, Policy
@@ -174,7 +179,8 @@ def _recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bo
 
     clock = SystemClock()
     name = Ids().investigation(clock)
-    allowed = Policy(PERSON.allowed | {Effect.USES_GPU})
+    # What is asked for here by name: a person's word.
+    allowed = Policy(PERSON.allowed | {Effect.USES_GPU, Effect.EXECUTES_FOREIGN_CODE})
     setting = Setting(say=progress, clock=clock, redact=redactor(), policy=allowed)
     concluded = start(home, question, options, setting=setting, name=name, driver=Prober())
     rows, findings, refused = _outcomes(transcript_path(home, name), home)

@@ -28,6 +28,8 @@ from memory.vocabulary import (
 )
 from transcripts.events import Called, Concluded, HypothesisChanged, Noted
 
+TOOLS = {"compile": "probe_compile"}
+"""Kinds of cells that another tool than ``probe_kernel`` tries."""
 SILENT = {Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT, Outcome.IMPORT_FAILED}
 """Outcomes that say nothing of a library: nothing ran, or what it needs was not on that machine."""
 AGREE = 0.03
@@ -53,10 +55,11 @@ class Prober:
         if listed is None:
             why = board.results("list_probes")[-1][1].error or "the results could not be read"
             return Decision(conclude=Concluded(exit_reason="missing", exit_code=2, summary=why))
-        tool = "import_probe" if "results" in subject else "probe_kernel"
         calls = [
             Call(
-                tool, {**subject, "environment": environment, "cell": one["id"]}, f"what comes of {one['id']}"
+                "import_probe" if "results" in subject else TOOLS.get(one.get("kind"), "probe_kernel"),
+                {**subject, "environment": environment, "cell": one["id"]},
+                f"what comes of {one['id']}",
             )
             for one in listed["probes"]
         ]
@@ -72,10 +75,11 @@ class Prober:
 
 def _read(board: Board) -> Iterator[tuple[Called, dict[str, Any]]]:
     """Results of cells of backends, in order; those that try the stand itself are left out."""
-    for called, _ in [*board.results("import_probe"), *board.results("probe_kernel")]:
-        output = board.output(called.call)
-        if isinstance(output, dict) and output["cell"]["kind"] == "kernel" and output["arch"]:
-            yield called, output
+    for tool in ("import_probe", "probe_kernel", *TOOLS.values()):
+        for called, _ in board.results(tool):
+            output = board.output(called.call)
+            if isinstance(output, dict) and output["cell"]["kind"] != "control" and output["arch"]:
+                yield called, output
 
 
 def _about(output: dict[str, Any]) -> str:
@@ -140,7 +144,7 @@ def _claims(board: Board, listed: dict[str, Any], environment: str) -> Iterator[
                 ),
             ),
             measurements=tuple(_measurements(output, event)),
-            scope=Scope(gpu=output["gpu"], driver=output["driver"]),
+            scope=Scope(gpu=output["gpu"], driver=output["driver"]) if output["gpu"] else None,
         )
         given: dict[str, object] = {"claim": claim.model_dump(mode="json"), "environment": environment}
         yield Call("record_finding", given, "kept with the result it rests on", hypothesis=_about(output))
@@ -165,7 +169,10 @@ def _measurements(output: dict[str, Any], event: int) -> Iterator[Measurement]:
 def _conclusion(board: Board, listed: dict[str, Any]) -> Concluded:
     outcomes = Counter(output["outcome"] for _, output in _read(board))
     counted = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcomes.most_common())
-    places = {f"{output['gpu']} ({output['arch']})" for _, output in _read(board)}
+    places = {
+        f"{output['gpu']} ({output['arch']})" if output["gpu"] else f"no GPU ({output['arch']})"
+        for _, output in _read(board)
+    }
     where = ", ".join(sorted(places)) or "no GPU"
     summary = (
         f"plan {listed['plan'][:12]} on {where}: {counted or 'nothing ran'}; {len(board.findings)} findings"

@@ -36,6 +36,7 @@ class Probed(BaseModel):
     component: str
     backend: str
     control: bool
+    kind: str
 
 
 class Probes(BaseModel):
@@ -79,6 +80,8 @@ class ProbeResult(BaseModel):
     cell: Cell
     here: dict[str, Any]
     """Versions on that machine."""
+    targets: dict[str, int] = Field(default_factory=dict)
+    """Of what was compiled: how many images there are for each target."""
     measured: dict[str, Any]
 
 
@@ -104,7 +107,13 @@ def _listed(plan: Plan, results: Results, there: list[str]) -> Probes:
         arch=archs.pop() if len(archs) == 1 else None,
         gpu=gpus.pop() if len(gpus) == 1 else None,
         probes=[
-            Probed(id=cell.id, component=cell.component, backend=cell.backend, control=cell.kind == "control")
+            Probed(
+                id=cell.id,
+                component=cell.component,
+                backend=cell.backend,
+                control=cell.kind == "control",
+                kind=cell.kind,
+            )
             for cell in plan.cells
             if cell.id in there
         ],
@@ -127,14 +136,16 @@ def import_probe(args: ImportProbe, context: ToolContext) -> ProbeResult:
     measured = results.rows.get(args.cell)
     if cell is None or measured is None:
         raise ToolError(f"there is no row of {args.cell!r} in these results; see: agent probe import --json")
-    return result_of(plan, cell, measured, Level.IMPORTED)
+    return result_of(plan, results.plan, cell, measured, Level.IMPORTED)
 
 
-def result_of(plan: Plan, cell: Cell, measured: Measured, level: Level) -> ProbeResult:
-    """What a row says, in the words of the project. What was rehearsed without a GPU was not run."""
+def result_of(plan: Plan, sha256: str, cell: Cell, measured: Measured, level: Level) -> ProbeResult:
+    """What a row says, in the words of the project; ``sha256`` of the plan as it was packed. A kernel that
+    was rehearsed without a GPU was not run."""
     found = judged(cell, measured.row)
     outcome, because = found.outcome, found.because
-    if measured.arch is None:
+    arch = cell.arch if cell.kind == "compile" else measured.arch
+    if arch is None:
         outcome, because = Outcome.NOT_RUN, f"rehearsed without a GPU: {because}"
     seconds = measured.row.get("seconds")
     return ProbeResult(
@@ -142,12 +153,12 @@ def result_of(plan: Plan, cell: Cell, measured: Measured, level: Level) -> Probe
         outcome=outcome,
         because=because,
         signature=found.signature,
-        arch=measured.arch,
+        arch=arch,
         gpu=measured.gpu,
         driver=measured.driver,
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
         fingerprint=plan.fingerprint,
-        plan=plan.sha256,
+        plan=sha256,
         cell=cell,
         here=measured.here,
         measured=measured.row,
@@ -161,7 +172,12 @@ def _opened(home: Home, results: str) -> tuple[Plan, Results]:
     except ArtifactError as error:
         raise ToolError(str(error)) from None
     plan = plan_of(artifacts, read.plan)
-    known = {cell.id for cell in plan.cells}
-    if strange := [name for name in read.rows if name not in known]:
-        raise ToolError(f"a row of {strange[0]!r} is of no cell of the plan {read.plan[:12]}")
+    check_cells(plan, read)
     return plan, read
+
+
+def check_cells(plan: Plan, results: Results) -> None:
+    """Raises :class:`ToolError` unless every row is of a cell of the plan."""
+    known = {cell.id for cell in plan.cells}
+    if strange := [name for name in results.rows if name not in known]:
+        raise ToolError(f"a row of {strange[0][:80]!r} is of no cell of the plan {results.plan[:12]}")

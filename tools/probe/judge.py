@@ -21,6 +21,7 @@ LIBRARY_ERRORS = frozenset(
 Neither says anything of the kernel."""
 _REFUSES = re.compile(r"NotSupported|SupportedError|NotImplementedError|Unsupported")
 _COMPILING = re.compile(r"[Nn]inja build failed|nvcc fatal|ptxas (fatal|error)|error: command .*nvcc")
+_HEADER = re.compile(r"fatal error: (\S+): No such file or directory")
 _LONGEST = 240
 
 
@@ -88,6 +89,14 @@ def _returned(cell: Cell, row: dict[str, Any]) -> Judged:
     if told.get("different"):
         most = _number(told.get("largest_difference"))
         spread = f"other bits {_number(told['different'])} times, by at most {most}"
+    if (compiled := row.get("compiled")) is not None:
+        parts = f"{len(compiled.get('objects', ()))} of {_number(compiled.get('units'))} units"
+        took = (
+            "found in the cache"
+            if compiled.get("hit")
+            else f"compiled in {_number(compiled.get('seconds'))} s"
+        )
+        return Judged(Outcome.OK, f"{_short(str(compiled.get('module')))}: {parts} {took}")
     if (planted := row.get("planted")) is not None:
         right = not planted.get("missed") and not planted.get("rejected")
         return Judged(Outcome.OK if right else Outcome.WRONG, f"planted faults: {_short(str(planted))}")
@@ -106,7 +115,11 @@ def _raised(row: dict[str, Any]) -> Judged:
         return known
     if any("OutOfMemory" in kind for kind in kinds):
         return Judged(Outcome.OUT_OF_MEMORY, words)
-    if _COMPILING.search(str(error.get("message", ""))):
+    if header := _HEADER.search(str(error.get("message", ""))):
+        return Judged(
+            Outcome.ENVIRONMENT_SUSPECT, f"the compiler here lacks {header[1]}; add its folder to CPATH"
+        )
+    if "CompileError" in kinds or _COMPILING.search(str(error.get("message", ""))):
         return Judged(Outcome.COMPILE_FAILED, words)
     if any(_REFUSES.search(kind) for kind in kinds):
         return Judged(Outcome.UNSUPPORTED, words)
@@ -158,7 +171,7 @@ def _stage(row: dict[str, Any]) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else "?"
+    return f"{value:.3g}" if isinstance(value, int | float) else "?"
 
 
 def _short(text: str) -> str:

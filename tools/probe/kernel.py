@@ -1,36 +1,22 @@
-"""``probe_kernel``: a kernel is run on a GPU of this machine, under the environment's own interpreter.
-
-What runs is the packed plan (:mod:`tools.probe.pack`), in a folder of its own below the home: what was killed
-goes on where it was, and what has a row is not run again.
-"""
+"""``probe_kernel`` runs a kernel on a GPU of this machine; ``probe_compile`` compiles one, without a GPU."""
 
 from __future__ import annotations
 
-import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from memory.artifacts import Artifacts
-from memory.home import Home
-from memory.terms import Level
+from memory.architecture import parse_architecture
+from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
-from tools.base import ToolContext, ToolError, tool
-from tools.environment.child import allowed_environment, run_child
-from tools.environment.full import interpreter
-from tools.environment.model import Environment
-from tools.environment.store import open_for
+from tools.base import ToolContext, tool
+from tools.binaries.elf import BinaryError
+from tools.binaries.library import read_compiled
 from tools.probe.importing import Artifact, ProbeResult, result_of
-from tools.probe.pack import pack
-from tools.probe.plan import Plan
-from tools.probe.results import plan_of, read_results
-from tools.source.tree import read_head
-
-SLACK = 120.0
-"""Seconds beyond the limits of all cells: starting workers, waiting for the GPU's memory."""
-WORDS = 300
+from tools.probe.running import run_packed
 
 
 class ProbeKernel(BaseModel):
@@ -43,6 +29,14 @@ class ProbeKernel(BaseModel):
     """Index or UUID; else the first that nobody uses."""
 
 
+class ProbeCompile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    environment: str
+    plan: Artifact
+    cell: str
+
+
 @tool(effect=Effect.USES_GPU)
 def probe_kernel(args: ProbeKernel, context: ToolContext) -> ProbeResult:
     """Run one cell of a plan on a GPU of this machine: the kernel alone, checked, repeated and timed."""
@@ -52,61 +46,52 @@ def probe_kernel(args: ProbeKernel, context: ToolContext) -> ProbeResult:
 def probe_many(context: Any, asked: Sequence[ProbeKernel]) -> Iterator[ProbeResult]:
     """The same for many cells, one worker for all as long as nothing breaks. Results in the order asked."""
     first = asked[0]
-    environment = open_for(context, first.environment)
-    plan = plan_of(Artifacts(context.home.artifacts), first.plan)
-    if environment.fingerprint != plan.fingerprint:
-        raise ToolError(f"plan {first.plan[:12]} is of {plan.environment}, not of {environment.name}")
-    # An investigation has a folder of its own: the same plan tried in another one is measured anew.
-    folder = packed(plan, context.home, str(getattr(context, "transcript", "")))
-    mine = [one for one in asked if one.plan == first.plan]
-    ended = _run(folder, environment, plan, [one.cell for one in mine], first.gpu, context)
-    rows = read_results((folder / "results.jsonl").read_bytes()).rows if ended is None else {}
+    mine = [one.cell for one in asked if one.plan == first.plan]
+    chosen = () if first.gpu is None else (f"--gpu={first.gpu}",)
+    plan, _, rows = run_packed(context, first.environment, first.plan, mine, *chosen)
     cells = {cell.id: cell for cell in plan.cells}
-    for one in mine:
-        if one.cell not in rows:
-            raise ToolError(ended or f"{one.cell} has no row; look at {folder}", missing=ended is not None)
-        yield result_of(plan, cells[one.cell], rows[one.cell], Level.PROBE)
+    for name in mine:
+        yield result_of(plan, first.plan, cells[name], rows[name], Level.PROBE)
 
 
-def packed(plan: Plan, home: Home, investigation: str) -> Path:
-    """The plan's folder below the home, made where it is not there."""
-    folder = home.root / "probes" / (investigation or "by-hand") / plan.sha256[:16]
-    if not (folder / "plan.json").is_file():
-        pack(plan, folder, home)
-    return folder
+@tool(effect=Effect.EXECUTES_FOREIGN_CODE)
+def probe_compile(args: ProbeCompile, context: ToolContext) -> ProbeResult:
+    """Have the library compile the module that a backend uses on an architecture; no GPU is needed."""
+    return next(iter(compile_many(context, [args])))
 
 
-def _run(
-    folder: Path, environment: Environment, plan: Plan, cells: Sequence[str], gpu: str | None, context: Any
-) -> str | None:
-    """None where it came to its end, else why not, in one line."""
-    python = interpreter(environment)
-    if python is None:
-        raise ToolError(
-            f"{environment.name} is only read; probes need a full one: agent environment create --full, "
-            "or run them elsewhere: agent probe pack",
-            missing=True,
-        )
-    command = [str(python), "-P", "run.py"]
-    for cell in cells:
-        command += ["--cell", cell]
-    if gpu is not None:
-        command += ["--gpu", gpu]
-    output = folder / "run.log"
-    limits = {cell.id: cell.seconds for cell in plan.cells}
-    ended = run_child(
-        command,
-        environment=allowed_environment(
-            os.environ, lambda name: name.startswith(("CUDA", "NVIDIA", "LD_LIB"))
-        ),
-        folder=folder,
-        output=output,
-        seconds=sum(limits[cell] for cell in cells) + SLACK,
-        memory=None,
-    )
-    said = [line for line in read_head(output).splitlines() if line.strip()]
-    for line in said:
-        context.progress(line)
-    if ended.code == 0 and not ended.timed_out:
-        return None
-    return said[-1][:WORDS] if said else f"the probes ended with {ended.code}; look at {output}"
+def compile_many(context: Any, asked: Sequence[ProbeCompile]) -> Iterator[ProbeResult]:
+    """The same for many modules, one after the other: a compiler takes all the cores that there are."""
+    first = asked[0]
+    mine = [one.cell for one in asked if one.plan == first.plan]
+    plan, folder, rows = run_packed(context, first.environment, first.plan, mine, "--cpu")
+    cells = {cell.id: cell for cell in plan.cells}
+    for name in mine:
+        result = result_of(plan, first.plan, cells[name], rows[name], Level.COMPILE)
+        yield _with_code(result, folder) if result.outcome is Outcome.OK else result
+
+
+def _with_code(result: ProbeResult, folder: Path) -> ProbeResult:
+    """The targets of what was compiled; without code for the architecture it failed all the same."""
+    targets, runs = _code(folder, result.measured, str(result.cell.arch))
+    outcome = Outcome.OK if runs else Outcome.COMPILE_FAILED
+    told = ", ".join(f"{name} ({count})" for name, count in targets.items()) or "none"
+    update = {"targets": targets, "outcome": outcome, "because": f"{result.because}; code for: {told}"}
+    return result.model_copy(update=update)
+
+
+def _code(folder: Path, row: dict[str, Any], arch: str) -> tuple[dict[str, int], bool]:
+    """Images in the objects of a row by target, and whether any of them runs on ``arch``."""
+    found: Counter[str] = Counter()
+    runs = False
+    for name in row["compiled"].get("objects", ()):
+        path = Path(str(name))
+        if not path.is_relative_to(folder):
+            continue  # what a row says is data: nothing else is opened
+        try:
+            compiled = read_compiled(path)
+        except BinaryError:
+            continue
+        runs = runs or compiled.runs_on(parse_architecture(arch)) is True
+        found.update({target: count for (_, target), count in compiled.targets.items()})
+    return dict(sorted(found.items())), runs

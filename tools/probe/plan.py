@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from memory.architecture import Architecture
 from memory.canonical import canonical, text_sha256
 from memory.names import distribution
 from memory.vocabulary import Contract
@@ -36,7 +37,7 @@ class Cell(Contract):
     """``backend``: what a finding calls it; ``choice``: the value that the operation is given for it."""
 
     id: str
-    kind: Literal["kernel", "control"]
+    kind: Literal["kernel", "control", "compile"]
     component: str
     backend: str
     operation: str = ""
@@ -44,6 +45,10 @@ class Cell(Contract):
     maker: str = ""
     choice: str | None = None
     control: str = ""
+    arch: str | None = None
+    """What is compiled for; a kernel runs on the GPU that there is."""
+    units: int = Field(default=0, ge=0)
+    """The last so many units of a module are compiled; 0: all."""
     size: dict[str, int] = Field(default_factory=dict)
     sweep: tuple[int, ...] = ()
     routings: tuple[str, ...] = ()
@@ -143,6 +148,43 @@ def _cells(environment: Environment, name: str, operation: dict[str, Any], data:
                 seconds=operation.get("seconds", data["limits"]["seconds"]),
                 scenario={key: str(value) for key, value in operation.get("scenario", {}).items()},
             )
+
+
+def modules_of(
+    environment: Environment,
+    arch: Architecture,
+    components: Sequence[str],
+    backends: Sequence[str],
+    units: int,
+) -> tuple[Cell, ...]:
+    """A cell for each module that a backend would have compiled on ``arch``. Raises :class:`ToolError`."""
+    data = operations()
+    held = {distribution(name) for name in environment.packages}
+    found = [
+        Cell(
+            id=f"{name} on {arch.name}",
+            kind="compile",
+            component=operation["component"],
+            backend=name,
+            operation=one["operation"],
+            function=one["generator"],
+            choice=one.get("backend"),
+            arch=arch.name,
+            units=units,
+            seconds=data["limits"]["compile_seconds"],
+        )
+        for one in data["module"]
+        for operation in [data["operation"][one["operation"]]]
+        for name in [":".join(filter(None, (one["operation"], one.get("backend"))))]
+        if operation["distribution"] in held
+        and arch.name in one.get("archs", [arch.name])
+        and (not components or operation["component"] in components)
+    ]
+    wanted = [cell for cell in found if not backends or _meant(cell, backends)]
+    if not wanted:
+        there = ", ".join(cell.backend for cell in found) or "none"
+        raise ToolError(f"no module to compile for {arch.name} there; modules are known for: {there}")
+    return tuple(wanted)
 
 
 def _rounded(values: Sequence[int], step: int) -> tuple[int, ...]:

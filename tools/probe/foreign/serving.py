@@ -23,13 +23,14 @@ GONE = 60.0
 POLL = 0.25
 _ALLOWED = (
     *("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
-    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "MAX_JOBS", "CC", "CXX"),
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "MAX_JOBS", "CC", "CXX", "CPATH"),
     *("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS"),
 )
 
 
 class Serving:
-    """``limits``: ``memory_bytes`` of the worker, ``gpu_memory_share``, ``caches`` (variable → folder)."""
+    """``limits``: ``memory_bytes`` of the worker, ``gpu_memory_share``, ``caches`` (variable → folder), and
+    ``environment`` (variables that say what is compiled for)."""
 
     def __init__(
         self, folder: Path, limits: dict[str, Any], site: list[str], device: str, gpu: str | None
@@ -146,6 +147,7 @@ class Serving:
             folder = self._cache() / name
             folder.mkdir(parents=True, exist_ok=True)
             found[variable] = str(folder)
+        found |= self._limits.get("environment", {})
         if self._site:
             # What the library starts (a compiler, a tool) must find the same packages.
             found["PYTHONPATH"] = os.pathsep.join(self._site)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from . import attention, controls, gemm, moe, quantise
+from . import attention, compiling, controls, gemm, moe, quantise
 from .arrays import the_torch
 from .case import UnfitError
 from .trial import Trial
@@ -51,7 +51,9 @@ def main(lines: Iterable[str], say: Callable[[dict[str, Any]], None], device: st
             row["ceilings"] = best = _ceilings()
         stage = _Stage(say)
         try:
-            if cell["kind"] == "control":
+            if cell["kind"] == "compile":
+                row.update(compiling.run(cell, stage))
+            elif cell["kind"] == "control":
                 row.update(controls.run(cell, device, stage))
             else:
                 row.update(Trial(cell, device, best, cache, stage).run(MAKERS[cell["maker"]]))

@@ -1,0 +1,94 @@
+"""A packed plan, run in a folder of its own below the home.
+
+What was killed goes on where it was, and what has a row is not run again. What runs is foreign: under the
+environment's own interpreter, with what a child may see.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from memory.artifacts import Artifacts
+from memory.home import Home
+from tools.base import ToolError
+from tools.environment.child import allowed_environment, run_child
+from tools.environment.full import interpreter
+from tools.environment.model import Environment
+from tools.environment.store import open_for
+from tools.probe.pack import pack
+from tools.probe.plan import Plan
+from tools.probe.results import Measured, plan_of, read_results
+from tools.source.tree import read_head
+
+SLACK = 120.0
+"""Seconds beyond the limits of all cells: starting workers, waiting for the GPU's memory."""
+WORDS = 300
+
+
+def run_packed(
+    context: Any, environment: str, sha256: str, cells: Sequence[str], *arguments: str
+) -> tuple[Plan, Path, dict[str, Measured]]:
+    """Run ``cells`` of a plan; returns the plan, its folder, and a row for each cell. ``arguments``: more for
+    ``run.py``. Raises :class:`ToolError` where it did not come to its end, in the words of the program."""
+    opened = open_for(context, environment)
+    plan = plan_of(Artifacts(context.home.artifacts), sha256)
+    if opened.fingerprint != plan.fingerprint:
+        raise ToolError(f"plan {sha256[:12]} is of {plan.environment}, not of {opened.name}")
+    # An investigation has a folder of its own: the same plan tried in another one is measured anew.
+    folder = _packed(plan, sha256, context.home, str(getattr(context, "transcript", "")))
+    ended = _run(folder, opened, plan, [*arguments, *(f"--cell={cell}" for cell in cells)], cells, context)
+    path = folder / "results.jsonl"
+    rows = read_results(path.read_bytes()).rows if path.is_file() else {}
+    if lost := [cell for cell in cells if cell not in rows]:
+        raise ToolError(ended or f"{lost[0]} has no row; look at {folder}", missing=ended is not None)
+    return plan, folder, rows
+
+
+def _packed(plan: Plan, sha256: str, home: Home, investigation: str) -> Path:
+    """The plan's folder below the home, made where it is not there."""
+    folder = home.root / "probes" / (investigation or "by-hand") / sha256[:16]
+    if not (folder / "plan.json").is_file():  # written last
+        shutil.rmtree(folder, ignore_errors=True)
+        pack(plan, folder, home)
+    return folder
+
+
+def _run(
+    folder: Path,
+    environment: Environment,
+    plan: Plan,
+    arguments: Sequence[str],
+    cells: Sequence[str],
+    context: Any,
+) -> str | None:
+    """None where it came to its end, else why not, in one line."""
+    python = interpreter(environment)
+    if python is None:
+        raise ToolError(
+            f"{environment.name} is only read; probes need a full one: agent environment create --full, "
+            "or run them elsewhere: agent probe pack",
+            missing=True,
+        )
+    command = [str(python), "-P", "run.py", *arguments]
+    output = folder / "run.log"
+    limits = {cell.id: cell.seconds for cell in plan.cells}
+    ended = run_child(
+        command,
+        environment=allowed_environment(
+            os.environ, lambda name: name.startswith(("CUDA", "NVIDIA", "LD_LIB", "CPATH"))
+        ),
+        folder=folder,
+        output=output,
+        seconds=sum(limits[cell] for cell in cells) + SLACK,
+        memory=None,
+    )
+    said = [line for line in read_head(output).splitlines() if line.strip()]
+    for line in said:
+        context.progress(line)
+    if ended.code == 0 and not ended.timed_out:
+        return None
+    return said[-1][:WORDS] if said else f"the probes ended with {ended.code}; look at {output}"
