@@ -513,3 +513,17 @@ def test_markdown_takes_foreign_text_for_text(agent: Callable[..., str], theirs:
     said = agent(theirs, "export", "--all", "--format", "markdown")
     assert r"| fp4\_gemm | alpha | sm120 | blocked | static | superseded |" in said
     assert "def gate(major):" in said
+
+
+def test_lines_of_a_capsule_must_be_those_it_names(
+    agent: Callable[..., str], home: Home, exported: Path
+) -> None:
+    """Also where there is nothing to look them up in."""
+    document = json.loads(exported.read_text())
+    forge(document, "static", lambda one: line(one, "return major in (10, 12)"))
+    for span in (one["capsule"]["spans"] for one in document["findings"]):
+        span.update(dict.fromkeys(span, "return True"))
+    write_export(exported, document)
+    done = json.loads(agent(home, "import", exported, "--json", code=1))
+    assert "in its capsule hash to something else" in done["refused"][0]["because"]
+    assert kept(home) == {}

@@ -113,7 +113,7 @@ def site(root: Path, version: str, files: dict[str, str]) -> Environment:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: kernel-lib\nVersion: {version}\n")
     for name, text in files.items():
-        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     (info / "RECORD").write_text("".join(f"{name},,\n" for name in files))
     return adopt(root)
@@ -268,3 +268,57 @@ def test_definitions_are_told_from_indentation() -> None:
     }  # fmt: skip
     assert file.owner(BEFORE.splitlines().index("@capable([100, 103])")) == "trtllm"
     assert file.owner(0) is None
+
+
+def test_a_file_that_moved_is_found_by_its_name_and_definition(pair: Pair, tmp_path: Path) -> None:
+    moved = AFTER.replace("class Runner", "class Other")
+    later = site(tmp_path / "later", "1.2", {"kernel_lib/inner/gates.py": moved})
+    pair.after = later
+    assert now(pair.checked(pair.cite("if not aligned", lines=2))) == [
+        ("moved", "kernel_lib/inner/gates.py", 17),
+    ]  # fmt: skip
+    assert now(pair.checked(pair.cite("ARCHS"))) == [("changed", "kernel_lib/inner/gates.py", 7)]
+    assert pair.checked(pair.cite("x.capability")).drift == "gone"
+
+
+# Two real releases, and one much later: what became of gates was read by hand
+
+GATES_OF_059 = {
+    # words of the first line, lines, and the drift in 0.5.10 + 0.6.7.post2, in 0.5.23 + 0.7.2
+    ("flashinfer/jit/fused_moe.py", 251): (
+        ("changed", "flashinfer/jit/fused_moe.py", 278), ("changed", "flashinfer/jit/fused_moe.py", 386),
+    ),
+    ("flashinfer/gemm/gemm_base.py", 3083): (
+        ("moved", "flashinfer/gemm/gemm_base.py", 4311), ("changed", "flashinfer/gemm/gemm_base.py", 7558),
+    ),
+    ("sglang/srt/server_args.py", 1899): (
+        ("changed", "sglang/srt/server_args.py", 2373), ("gone", None, None),
+    ),
+    ("sglang/srt/layers/moe/cutlass_moe.py", 435): (
+        ("moved", "sglang/srt/layers/moe/cutlass_moe.py", 438), ("gone", None, None),
+    ),
+    ("sglang/jit_kernel/flash_attention/cute/interface.py", 251): (
+        ("gone", None, None), ("changed", "sglang/kernels/ops/attention/flash_attn/cute/interface.py", 622),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.network
+def test_gates_of_a_real_pair_moved_changed_and_vanished_as_read_by_hand(home: Home, wheels: Any) -> None:
+    before = wheels("sglang==0.5.9", "flashinfer-python==0.6.5")
+    tree = before.tree()
+    given = [
+        finding(source_evidence=(tree.evidence(file, line, idiom="i"),), backend=f"b{line}")
+        for file, line in GATES_OF_059
+    ]
+    write(home, "t1", given)
+    with Store(home) as store:
+        assert catch_up(store, home.transcripts) == []
+    views = Views(home)
+    rows = [views.finding(one.id) for one in given]
+    for place, pair in enumerate(
+        (("sglang==0.5.10", "flashinfer-python==0.6.7.post2"), ("sglang==0.5.23", "flashinfer-python==0.7.2"))
+    ):
+        checked = check(home, views, rows, wheels(*pair), None, before)
+        seen = {(one.lines[0][1].file, one.lines[0][1].line): now(one)[0] for one in checked}
+        assert seen == {gate: expected[place] for gate, expected in GATES_OF_059.items()}

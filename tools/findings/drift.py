@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher, unified_diff
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,8 @@ from tools.source.tree import SourceError, SourceTree, span_sha256
 
 ALIKE = 0.6
 """Share of characters that lines have in common with those that they have become, in one definition."""
+ALIKE_WITHIN = 0.7
+"""The same for lines that no longer stand between those that they stood between."""
 MUCH_ALIKE = 0.85
 """The same where no definition of that name says that it is them."""
 DIFF_LINES = 40
@@ -55,6 +57,7 @@ class Files:
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
         self._files: dict[str, File | None] = {}
+        self._names: dict[str, list[str]] | None = None
 
     def get(self, name: str) -> File | None:
         if name not in self._files:
@@ -63,6 +66,18 @@ class Files:
             except SourceError:
                 self._files[name] = None
         return self._files[name]
+
+    def named(self, base: str) -> list[str]:
+        """The files of that name, wherever they are."""
+        if self._names is None:
+            self._names = {}
+            for folder, _, names in os.walk(self.tree.root):
+                for name in names:
+                    if name.endswith(".py"):
+                        self._names.setdefault(name, []).append(
+                            Path(folder, name).relative_to(self.tree.root).as_posix()
+                        )
+        return self._names.get(base, [])
 
     def standing(self, lines: Iterable[str]) -> dict[tuple[str, str], list[tuple[str, int]]]:
         """Package and line → where it stands in the Python files of that package. All of them are read."""
@@ -117,7 +132,7 @@ class Drifts:
         span = cited.text.split("\n") if old is None else old.lines[first : cited.end_line]
         new = self._now.get(cited.file)
         if new is None:
-            return self._elsewhere(cited, span, f"{cited.file} is gone")
+            return self._file_gone(cited, span, old)
         there = span_sha256(new.lines[first : cited.end_line]) == cited.sha256
         if old is None:
             return Became(Drift.SAME, cited.file, cited.line) if there else _in_file(cited, span, new)
@@ -136,6 +151,24 @@ class Drifts:
         if ratio > MUCH_ALIKE:
             return _aligned(cited, old, new, was, region)
         return self._elsewhere(cited, span, f"{name} is gone", name)
+
+    def _file_gone(self, cited: Cited, span: Sequence[str], old: File | None) -> Became:
+        """What became of lines whose file is gone: one of its name elsewhere may hold their definition."""
+        because = f"{cited.file} is gone"
+        owner = old.owner(cited.line - 1) if old is not None else None
+        if old is not None and owner is not None:
+            base = cited.file.rpartition("/")[2]
+            homes = [
+                (name, file)
+                for name in self._now.named(base)
+                if (file := self._now.get(name)) is not None and owner in file.definitions
+            ]
+            if len(homes) == 1:
+                name, file = homes[0]
+                found = _aligned(cited, old, file, old.definitions[owner], file.definitions[owner])
+                moved = Drift.MOVED if found.drift is Drift.SAME else found.drift
+                return replace(found, drift=moved, file=name if found.file else None)
+        return self._elsewhere(cited, span, because, owner)
 
     def _elsewhere(self, cited: Cited, span: Sequence[str], because: str, owner: str | None = None) -> Became:
         """Whether the lines stand in just one other file of their package; ``owner``: in what definition."""
@@ -174,7 +207,11 @@ def _aligned(cited: Cited, old: File, new: File, was: Region, region: Region) ->
     start = min(op[3] + (max(0, first - op[1]) if op[0] == "equal" else 0) for op in touched)
     end = max(op[4] - (max(0, op[2] - last) if op[0] == "equal" else 0) for op in touched)
     now = Region(region.start + start, region.start + max(start, end))
-    return _alike(cited, span, new.lines, now, "these lines were taken out of its definition")
+    gone = "these lines were taken out of its definition"
+    found = _alike(cited, span, new.lines, now, gone)
+    return (
+        found if found.drift is Drift.CHANGED else _alike(cited, span, new.lines, region, gone, ALIKE_WITHIN)
+    )
 
 
 def _in_file(cited: Cited, span: Sequence[str], new: File) -> Became:
@@ -198,9 +235,10 @@ def _alike(
     matcher = SequenceMatcher(None, "", "", autojunk=False)
     matcher.set_seq2(_stripped(span))
     best: Region | None = None
-    sizes = (
-        {len(span), region.end - region.start} if region.end - region.start <= 2 * len(span) else {len(span)}
-    )
+    whole = region.end - region.start
+    # A line is often broken into several when something is added to it.
+    sizes = {len(span) + more for more in range(4) if len(span) + more <= whole}
+    sizes |= {whole} if whole <= 2 * len(span) else set()
     for size in sorted(sizes):
         for at in range(region.start, region.end - size + 1):
             matcher.set_seq1(_stripped(new[at : at + size]))
