@@ -17,7 +17,7 @@ from memory.home import Home
 from memory.store import Store
 from transcripts.chain import LogError
 from transcripts.events import Event
-from transcripts.fold import FoldError, fold
+from transcripts.fold import FoldError, fold, makes_rows
 from transcripts.standing import logs, standing
 
 Tell = Callable[[str], None]
@@ -136,8 +136,11 @@ class Follower:
     def follow(self, path: Path) -> Callable[[Event], None]:
         """What is to be told of every event of the log at ``path``, once it is on disk."""
 
-        def fold_event(_event: Event) -> None:
-            if self._store is not None:
+        experiments: set[str] = set()
+
+        def fold_event(event: Event) -> None:
+            # What makes no rows is passed over: it is folded with the next event that does.
+            if self._store is not None and makes_rows(event.data, experiments):
                 try:
                     for reason in fold(self._store, path).refused:
                         self._tell(f"warning: {path.name}: {reason}")

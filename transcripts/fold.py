@@ -21,7 +21,7 @@ from memory.store import Store, StoreError, Writing
 from memory.trust import IMPORTED, OWN
 from memory.vocabulary import Effect, Finding
 from transcripts.chain import LogError
-from transcripts.events import IMPORT, Body
+from transcripts.events import IMPORT, Body, Called, Returned
 from transcripts.reader import Record, records
 from transcripts.standing import is_folded
 
@@ -155,6 +155,19 @@ def _may_have_rows(data: dict[str, Any]) -> bool:
     if data["kind"] == "called":
         return data.get("rung") is not None or data.get("effect") in _RUNS
     return True
+
+
+def makes_rows(data: Body, experiments: set[str]) -> bool:
+    """Whether an event is to be folded as soon as it is written. ``experiments``: calls before it that are
+    any; kept up to date. What it passes over is folded with what follows."""
+    if isinstance(data, Called):
+        if data.rung is None and data.effect.value not in _RUNS:
+            return False
+        experiments.add(data.call)
+        return True
+    if isinstance(data, Returned):
+        return data.call in experiments
+    return data.kind == "found" or data.kind in _WITH_ROWS
 
 
 def _finding(record: Record) -> Finding | str:

@@ -7,6 +7,7 @@ needed.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
@@ -63,7 +64,8 @@ class Endpoint:
     now: Callable[[], float] = time.time
     tries: int = TRIES
     _waited: float = field(default=0.0, init=False)
-    _offered: tuple[str, Any] = field(default=("", None), init=False)
+    _offered: tuple[str, bytes] = field(default=("", b""), init=False)
+    _encoded: list[tuple[Mapping[str, Any], bytes]] = field(default_factory=list, init=False)
 
     def answer(
         self, asked: Asked, messages: Sequence[Mapping[str, Any]], record: Callable[[Body], Event]
@@ -123,31 +125,17 @@ class Endpoint:
     def _once(self, asked: Asked, messages: Sequence[Mapping[str, Any]]) -> tuple[Reply, dict[str, Any]]:
         import openai
 
-        body: dict[str, Any] = {
-            "messages": [sent(message) for message in messages],
-            "stream_options": {"include_usage": True},
-            **asked.settings,
-        }
-        if asked.tools is not None:
-            body["tools"] = self._tools(asked.tools)
-        reply = Reply()
         try:
-            with self._client.chat.completions.with_streaming_response.create(
-                model=asked.model, messages=[], stream=True, extra_body=body
-            ) as response:
-                try:
-                    if "json" in response.headers.get("content-type", ""):
-                        reply.read_whole(response.read().decode("utf-8", "replace"))
-                    else:
-                        reply.read(response.iter_lines())
-                    return reply, reply.message(asked.request)
-                except ReplyError as error:
-                    if is_too_long(str(error)):
-                        raise RefusedError(f"{OVERFLOW}: {error}") from None
-                    raise AgainError(str(error)) from None
-                except Exception as error:  # noqa: BLE001
-                    # Whatever the transport of this version calls it.
-                    raise AgainError(f"the answer broke off ({type(error).__name__}: {error})") from None
+            stream = self._client.post(
+                "/chat/completions",
+                content=self._body(asked, messages),
+                options={"headers": {"content-type": "application/json"}},
+                cast_to=object,
+                stream=True,
+                stream_cls=openai.Stream[object],
+            )
+            with stream:
+                return _read(stream.response, asked.request)
         except openai.APIStatusError as error:
             raise self._refused(error.status_code, error.response.headers, str(error.message)) from None
         except openai.APIConnectionError as error:
@@ -191,10 +179,24 @@ class Endpoint:
             except (ValueError, TypeError):
                 return None
 
-    def _tools(self, sha256: str) -> Any:
-        if self._offered[0] != sha256:
-            self._offered = (sha256, self.tools(sha256))
-        return self._offered[1]
+    def _body(self, asked: Asked, messages: Sequence[Mapping[str, Any]]) -> bytes:
+        """The request. A message is encoded once, however often it is sent."""
+        told: dict[str, Any] = {
+            "model": asked.model,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if asked.tools is not None and self._offered[0] != asked.tools:
+            self._offered = (asked.tools, _encoded(self.tools(asked.tools)))
+        tools = b"" if asked.tools is None else b',"tools":' + self._offered[1]
+        sent_before = self._encoded
+        same = 0
+        while same < min(len(sent_before), len(messages)) and sent_before[same][0] is messages[same]:
+            same += 1
+        del sent_before[same:]
+        sent_before += [(message, _encoded(sent(message))) for message in messages[same:]]
+        head = _encoded({**told, **asked.settings})[:-1]
+        return head + tools + b',"messages":[' + b",".join(one for _, one in sent_before) + b"]}"
 
     def _tell(self, request: str, message: Mapping[str, Any]) -> None:
         calls = [call["function"]["name"] for call in message.get("tool_calls") or ()]
@@ -216,6 +218,27 @@ class Endpoint:
         """Host and port, without what may be a secret."""
         parts = urlsplit(os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+
+
+def _read(response: Any, request: str) -> tuple[Reply, dict[str, Any]]:
+    """The answer that a response holds. Raises :class:`AgainError` or :class:`RefusedError`."""
+    reply = Reply()
+    try:
+        if "json" in response.headers.get("content-type", ""):
+            reply.read_whole(response.read().decode("utf-8", "replace"))
+        else:
+            reply.read(response.iter_lines())
+        return reply, reply.message(request)
+    except ReplyError as error:
+        if is_too_long(str(error)):
+            raise RefusedError(f"{OVERFLOW}: {error}") from None
+        raise AgainError(str(error)) from None
+    except Exception as error:  # noqa: BLE001 - whatever the transport of this version calls it
+        raise AgainError(f"the answer broke off ({type(error).__name__}: {error})") from None
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def _said(record: Callable[[Body], Event]) -> Callable[[Any], object]:

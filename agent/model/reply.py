@@ -35,7 +35,7 @@ class Reply:
                 continue  # a comment, a blank line, or a field that says nothing here
             if text.strip() == _DONE:
                 self.finished = True
-                return
+                continue  # to the end of the stream: then the connection serves the next request, too
             self._add(_object(text))
         if not self.finished:
             raise ReplyError("the answer broke off before its end")
