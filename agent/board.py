@@ -61,6 +61,8 @@ class Board:
     _noted: set[str] = field(default_factory=set)
     _made: dict[str, dict[str, None]] = field(default_factory=dict)
     """Tool → its calls that came to an end."""
+    _laid: dict[str, str] = field(default_factory=dict)
+    """Tool → its last call that went well while the planner decided."""
     _answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Tool and input, as :func:`_asked` has them → the last calls of it that came to an end, two at most."""
     _tested: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -113,6 +115,8 @@ class Board:
         if returned.artifact is not None:
             self.artifacts.add(returned.artifact)
         self._made.setdefault(called.tool, {})[name] = None
+        if returned.status == "ok" and not self.led:
+            self._laid[called.tool] = name
         key = _asked(called.tool, called.input)
         self._answered[key] = (*self._answered.get(key, ())[-1:], name)
         if called.hypothesis is not None:
@@ -166,9 +170,10 @@ class Board:
         return self.whole(returned.artifact) if returned.artifact else returned.output
 
     def output_of(self, tool: str) -> Any:
-        """The output of the last call of ``tool`` that went well, else None."""
-        made = reversed(self._made.get(tool, {}))
-        return next((self.output(name) for name in made if self._ended(name)[1].status == "ok"), None)
+        """The output of the last call of ``tool`` that went well, else None. What others asked for since they
+        decide does not count: it may be about something else."""
+        name = self._laid.get(tool)
+        return None if name is None else self.output(name)
 
     def in_state(self, *states: HypothesisState) -> list[HypothesisChanged]:
         return [one for one in self.hypotheses.values() if one.state in states]

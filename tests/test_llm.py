@@ -85,6 +85,27 @@ def test_what_a_model_chooses_stands_in_the_command(
     sound(home, transcript(home))
 
 
+def test_what_a_model_asks_beside_the_point_moves_no_ground(
+    home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The options that the answer is about are the planner's, whatever else is listed later."""
+    steps = [
+        lambda request: say(
+            None,
+            call("list_backends", environment=environment_in(request), component="attention"),
+            call("list_backends", environment=environment_in(request), component="nothing"),
+            call("find_model", environment=environment_in(request), model="another"),
+        ),
+        say(None, the_end()),
+    ]
+    with ScriptedModel(steps).use(monkeypatch):
+        concluded = investigate(home, engine)
+    assert (concluded.exit_reason, concluded.exit_code) == ("answered", 0)
+    assert "fp4_gemm birch" in concluded.summary
+    assert "moe_runner birch" in concluded.summary
+    sound(home, transcript(home))
+
+
 def test_at_the_command_line_the_account_follows_the_answer(
     home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
