@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Hashable
 
+import pytest
 from viability_fixtures.support import BACKENDS, COMPONENT, TREE
 
 from tools.source.tree import SourceTree
 from tools.viability.analysis import Analysis, with_stack
 from tools.viability.cell import Cell
-from tools.viability.facts import DEVICE, VALUE, Facts
+from tools.viability.facts import Facts
+from tools.viability.interpreter.values import bare
 from tools.viability.kept import Kept
 from tools.viability.runs import Run
 
@@ -30,27 +33,57 @@ def facts(analysis: Analysis, backend: str, arch: tuple[int, int]) -> Facts:
     return analysis._facts(option, backend, arch, analysis.scenario(COMPONENT, "nvfp4", {}))
 
 
+def major(given: Facts) -> int:
+    found: int = bare(
+        bare(given.call_external(None, "torch.cuda.get_device_capability", [], {}, None, None))[0]
+    )
+    return found
+
+
 def test_a_result_is_found_again_by_what_was_asked_and_by_nothing_else() -> None:
     analysis = Analysis(SourceTree(TREE), "sglang")
     kept: Kept[str] = Kept()
     done: list[str] = []
 
-    def work(name: str, *questions: str) -> Callable[[Facts], str]:
+    def work(name: str, *questions: Callable[[Facts], object]) -> Callable[[Facts], str]:
         def run(given: Facts) -> str:
-            given.asked.update({question: given.answers()[question] for question in questions})
+            for question in questions:
+                question(given)
             done.append(name)
             return name
 
         return run
 
-    assert kept.of("x", facts(analysis, "elm", (9, 0)), work("for sm90", DEVICE)) == "for sm90"
-    other = facts(analysis, "fern", (9, 0))
-    assert kept.of("x", other, work("not done", DEVICE)) == "for sm90"
-    assert other.asked == {DEVICE: (9, 0)}, "whoever builds on it asks the same"
-    assert kept.of("x", facts(analysis, "elm", (12, 0)), work("for sm120", DEVICE)) == "for sm120"
-    assert kept.of("y", facts(analysis, "elm", (9, 0)), work("for elm", VALUE, DEVICE)) == "for elm"
-    assert kept.of("y", facts(analysis, "fern", (9, 0)), work("for fern", VALUE, DEVICE)) == "for fern"
-    assert done == ["for sm90", "for sm120", "for elm", "for fern"]
+    def is_new(given: Facts) -> bool:
+        return major(given) >= 10
+
+    def is_elm(given: Facts) -> bool:
+        return bool(given.under_test().value == "elm")
+
+    def of(key: str, backend: str, arch: tuple[int, int], run: Callable[[Facts], str]) -> str:
+        return kept.of(key, facts(analysis, backend, arch), run)
+
+    assert of("x", "elm", (9, 0), work("old", is_new)) == "old"
+    other = facts(analysis, "fern", (8, 9))
+    assert kept.of("x", other, work("not done", is_new)) == "old"
+    assert list(other.asked.values()) == [False], "whoever builds on it asks the same"
+    assert of("x", "elm", (12, 0), work("new", is_new)) == "new"
+    assert of("x", "fern", (10, 3), work("not done", is_new)) == "new"
+    assert of("y", "elm", (9, 0), work("elm, old", is_elm, is_new)) == "elm, old"
+    assert of("y", "fern", (9, 0), work("another", is_elm)) == "another"
+    assert of("y", "amber", (12, 0), work("not done", is_elm)) == "another"
+    assert of("y", "elm", (10, 0), work("elm, new", is_elm, is_new)) == "elm, new"
+    assert of("z", "elm", (9, 0), work("sm90", lambda given: f"{major(given)}")) == "sm90"
+    assert of("z", "elm", (8, 0), work("sm80", lambda given: f"{major(given)}")) == "sm80"
+    assert done == ["old", "new", "elm, old", "another", "elm, new", "sm90", "sm80"]
+
+
+def test_nothing_is_asked_when_the_run_is_over() -> None:
+    given = facts(Analysis(SourceTree(TREE), "sglang"), "elm", (9, 0))
+    number = major(given)
+    given.rest()
+    with pytest.raises(RuntimeError, match="over"):
+        assert number == 9
 
 
 def test_cells_judged_together_come_out_as_if_each_run_were_done() -> None:
@@ -60,9 +93,13 @@ def test_cells_judged_together_come_out_as_if_each_run_were_done() -> None:
 
     cells = [Cell(COMPONENT, backend, arch) for arch in ARCHS for backend in BACKENDS]
     shared = Analysis(SourceTree(TREE), "sglang")
-    together = with_stack(lambda: [judged(shared, cell) for cell in cells])
+    together = with_stack(lambda: {cell: judged(shared, cell) for cell in cells})
     apart = Analysis(SourceTree(TREE), "sglang")
     apart._kept = Nothing()
-    assert together == with_stack(lambda: [judged(apart, cell) for cell in cells])
+    assert together == with_stack(lambda: {cell: judged(apart, cell) for cell in cells})
+    for seed in range(3):
+        mixed = Analysis(SourceTree(TREE), "sglang")
+        order = random.Random(seed).sample(cells, len(cells))
+        assert together == with_stack(lambda: {cell: judged(mixed, cell) for cell in order})  # noqa: B023
 
     assert len({id(run) for run in shared._runs.values()}) < len(shared._runs), "nothing was shared"

@@ -21,6 +21,7 @@ from tools.viability.fit import misfit
 from tools.viability.hostcode.follow import HostCode
 from tools.viability.hostcode.sources import Sources
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
+from tools.viability.interpreter.asked import Fact
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.values import Kind, Tainted, bare, of
@@ -403,7 +404,10 @@ class Analysis:
             same = (way, option.field, _frozen(fixed), tuple(sorted(kinds)))
 
             if same not in self._plain:
-                self._plain[same] = self._facts(option, option.values[0].value, CONTRASTS[0], fixed)
+                some = {kind.attribute: kind.members[0] for kind in self.discovery.kinds}
+                some = {name: member for name, member in some.items() if name in kinds}
+                first = option.values[0].value
+                self._plain[same] = self._facts(option, first, CONTRASTS[0], {**fixed, **some})
 
             def work(facts: Facts) -> Run:
                 made = run(facts, same)
@@ -412,7 +416,7 @@ class Analysis:
 
             self._runs[key] = self._kept.of(same, facts, work)
             asked = self._asked.setdefault((option.field, backend, arch, _frozen(scenario)), set())
-            asked.update(kinds & facts.asked.keys())
+            asked.update(kind for kind in kinds if Fact(kind) in facts.asked)
         return self._runs[key]
 
     def facts_of_model(self, scenario: Mapping[str, str]) -> Facts:

@@ -18,6 +18,7 @@ from tools.viability.configs import ConfigField, Configs
 from tools.viability.hostcode.follow import HostCode
 from tools.viability.hostcode.named import named_sources
 from tools.viability.installed import STANDARD
+from tools.viability.interpreter.asked import Fact, Number, Question, Word, whole
 from tools.viability.interpreter.calls import call_function
 from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call, evaluate
@@ -72,8 +73,8 @@ DRIVER = re.compile(r"nvml[A-Z]")
 SOFTLY = of(Kind.SOFT)
 
 
-DEVICE, VALUE = "<device>", "<value>"
-"""Questions for the architecture and for the option's value; those for kinds of models are attributes."""
+MAJOR, MINOR, VALUE = Fact("<major>"), Fact("<minor>"), Fact("<value>")
+"""The device's capability and the option's value; kinds of models are called by their attributes."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ class OptionTable:
 class Facts:
     """One scenario. ``arch`` is ``(major, minor)``; ``field`` and ``value`` are the option under test.
 
-    Whoever hands the architecture, the value or the kind of model to a run notes that in ``asked``: runs that
-    did not ask for one are not done again for another (see :mod:`tools.viability.kept`).
+    What a run asks of the architecture, the value and the kind of model is noted in ``asked``: where the
+    answers are the same it is not done again (see :mod:`tools.viability.kept`).
     """
 
     world: World
@@ -132,7 +133,12 @@ class Facts:
 
     def __post_init__(self) -> None:
         arch = of(Kind.ARCH)
-        major, minor = self.arch
+        self.asked: dict[Question, Any] = {}
+        """What the run asked of the scenario, and the answers, in the order in which it did."""
+        self._over = False
+        major, minor = (
+            Number(part, fact, self.note) for part, fact in zip(self.arch, (MAJOR, MINOR), strict=True)
+        )
         data = libraries()
         cuda = Tainted(data["facts"]["cuda"], of(Kind.DEPENDENCY))
         constants: dict[str, Any] = {
@@ -183,8 +189,6 @@ class Facts:
         answers = {"capability": self._capability, "count": Tainted(1, of(Kind.VENDOR))}
         self.told |= {name: answers[fact] for name, fact in data["driver"].items()}
         self._defaults: dict[str, Any] = {}
-        self.asked: dict[str, object] = {}
-        """What the run asked of the scenario, and the answers."""
         self.given: set[str] = set()
         """Options whose value the scenario gives that the run looked at."""
         self._kinds: dict[str, tuple[ModelKind, str]] = {}
@@ -192,10 +196,17 @@ class Facts:
 
     # -- what can be asked ------------------------------------------------------------------------
 
-    def answers(self) -> dict[str, object]:
-        """Every question that a run may ask of this scenario, with the answer."""
+    def answers(self) -> dict[str, Any]:
+        """The facts that a run may ask about, by their names."""
         kinds = {attribute: member for attribute, (_, member) in self._kinds.items()}
-        return {DEVICE: self.arch, VALUE: self.value, **kinds}
+        device = dict(zip((MAJOR.name, MINOR.name), self.arch, strict=True))
+        return {**device, VALUE.name: self.value, **kinds}
+
+    def note(self, question: Question, answer: Any) -> None:
+        """Note what the run asked; nothing may depend on it once the run is over."""
+        if self._over:
+            raise RuntimeError(f"{question} was asked when the run was over")
+        self.asked[question] = answer
 
     def anew(self) -> Facts:
         """The same scenario, of which nothing has been asked yet."""
@@ -205,24 +216,20 @@ class Facts:
 
     def rest(self) -> None:
         """Let go of what only a run in progress needs."""
+        self._over = True
         self.layer = None
         self.hooks = {}
         self._defaults.clear()
 
-    def _noted(self, value: Any) -> Any:
-        """Note that the architecture was asked for if this is it."""
-        if value is self._capability:
-            self.asked[DEVICE] = self.arch
-        return value
-
     def _property(self, name: str) -> Any:
         if name not in ("major", "minor"):
             return NotImplemented
-        return self._noted(self._capability)[name == "minor"]
+        return self._capability[name == "minor"]
 
-    def _under_test(self) -> Tainted:
-        self.asked[VALUE] = self.value
-        return Tainted(self.value, of(Kind.OPTION))
+    def under_test(self) -> Tainted:
+        """The option's value."""
+        value = Word(self.value, VALUE, self.note) if self.value is not None else None
+        return Tainted(value, of(Kind.OPTION))
 
     # -- outside the sources ----------------------------------------------------------------------
 
@@ -261,7 +268,7 @@ class Facts:
         self, m: Machine, path: str, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
     ) -> Any:
         if path in self._calls:
-            return self._noted(self._calls[path])
+            return self._calls[path]
         place = self.operators.get(path.rpartition(".")[2]) if path.startswith("torch.ops.") else None
         if place is not None and path.count(".") == 3:
             module = self.world.module(place[0])
@@ -279,7 +286,7 @@ class Facts:
             and m.by_option
         ):
             given = [*args, *frame.locals.values()]
-            names = tuple(dict.fromkeys(text for text in map(bare, given) if isinstance(text, str)))
+            names = tuple(dict.fromkeys(whole(text) for text in map(bare, given) if isinstance(text, str)))
             doubts = m.doubts_before(frame.module.file)
             site = m.site(frame, node, "call")
             m.fetches.append(Fetch(site, names, doubts, len(m.crossings), tuple(m.stack)))
@@ -372,7 +379,7 @@ class Facts:
     def option(self, m: Machine, name: str) -> Any:
         """The value of an option field: the one under test, the scenario's, or its default."""
         if name == self.field:
-            return self._under_test()
+            return self.under_test()
         if name in self.overrides:
             self.given.add(name)
             return self.overrides[name]
@@ -401,7 +408,7 @@ class Facts:
         if name in self._means and frame is not None:
             return self._kind(m, *self._means[name])
         if name == self.field and frame is not None:
-            return self._under_test()
+            return self.under_test()
         if name == self.profile.layers_by_name and self.layer is not None:
             return Open("layers", {"__getitem__": Native("layer", lambda *_: self.layer)})
         held = self.options.configs.find(node) if frame is not None else None
@@ -441,7 +448,7 @@ class Facts:
     def _kind(self, m: Machine, attribute: str, member: str | None) -> Any:
         """The kind of model that holds here, or whether it is ``member``."""
         kind, holds = self._kinds[attribute]
-        self.asked[attribute] = holds
+        self.note(Fact(attribute), holds)
         if member is not None:
             return Tainted(holds == member, of(Kind.MODEL))
         module = self.world.module(kind.module)
@@ -558,7 +565,7 @@ class Facts:
         if hook is not None:
             return hook(m, f, args, kwargs)
         if f.name in self.told:
-            return self._noted(self.told[f.name])
+            return self.told[f.name]
         if DRIVER.match(f.name):
             return NOT_NONE
         if self.tensor_parallel is not None and DIVIDED.search(f.name):

@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 
 from packaging.version import InvalidVersion, Version
 
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.calls import bind_arguments, refuse_unexpected
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
@@ -156,7 +157,7 @@ def _apply(function: Callable[..., Any], args: list[Any]) -> Any:
     values, extra = [], CLEAN
     for arg in args:
         v, t = deep(arg)
-        values.append(v)
+        values.append(whole(v))
         extra = extra | t
     if not all(isinstance(value, CONCRETE) for value in values):
         return taint(UNKNOWN, extra)
@@ -217,7 +218,7 @@ def _replace(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 
 
 def _getenv(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    name = bare(args[0]) if args else None
+    name = whole(bare(args[0])) if args else None
     given = m.facts.variable(name) if isinstance(name, str) else None
     if given is None:
         given = args[1] if len(args) > 1 else kw.get("default")
@@ -228,14 +229,14 @@ def _version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     text, t = strip(args[0]) if args else (UNKNOWN, CLEAN)
     if isinstance(text, str):
         try:
-            return taint(Version(text), t)
+            return taint(Version(whole(text)), t)
         except InvalidVersion:
             return UNKNOWN
     return taint(Unknown(fact=text.fact) if isinstance(text, Unknown) else UNKNOWN, t)
 
 
 def _distribution_version(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    name = bare(args[0]) if args else None
+    name = whole(bare(args[0])) if args else None
     found = m.facts.versions.get(name.lower().replace("_", "-")) if isinstance(name, str) else None
     if found and name == m.facts.root:
         return found  # no dependency: the engine itself
@@ -243,7 +244,7 @@ def _distribution_version(m: Machine, args: list[Any], kw: dict[str, Any], *_: A
 
 
 def _find_spec(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    name = bare(args[0]) if args else None
+    name = whole(bare(args[0])) if args else None
     if not isinstance(name, str):
         return UNKNOWN
     if m.world.exists(name) is False:
@@ -257,7 +258,7 @@ def _no_plugins(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any
 
 
 def _import_module(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    name = bare(args[0]) if args else None
+    name = whole(bare(args[0])) if args else None
     return module_value(m, name) if isinstance(name, str) and not name.startswith(".") else UNKNOWN
 
 
@@ -343,7 +344,7 @@ def _matches(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 
 def _which(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     """What is on the path: the tools that building kernels needs are taken to be there."""
-    name = bare(args[0]) if args else None
+    name = whole(bare(args[0])) if args else None
     known = isinstance(name, str) and name.rpartition("/")[2] in TOOLS
     return Tainted(f"/usr/bin/{name}", of(Kind.VARIABLE)) if known else UNKNOWN
 

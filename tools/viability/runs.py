@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.dispatch import call
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module
@@ -38,7 +39,7 @@ class Run:
     """Why the run says nothing (a budget, a missing way in)."""
     chosen: str | None = None
     """The class that was built."""
-    settled: dict[str, Any] = field(default_factory=dict)
+    settled: dict[str, str] = field(default_factory=dict)
     """What start-up puts into options that nobody set."""
     puts: list[str] = field(default_factory=list)
     """What start-up puts in the place of the option's value, each once."""
@@ -72,6 +73,8 @@ def attempt(
     try:
         value = call(m, function, args, kwargs, frame, None)
     except Raised as error:
+        if error.record is not None:
+            error.record.message = whole(error.record.message)  # it is written down
         result.passages.append(Passage(stage, error.record))
         return UNKNOWN
     finally:

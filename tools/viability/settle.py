@@ -8,6 +8,7 @@ from typing import Any
 
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.names import global_name
@@ -69,7 +70,8 @@ def _checked(discovery: Discovery, validator: tuple[str, str | None, str], facts
         here = Run(Machine(discovery.world, facts), None)
         here.problem = f"{module.file}:{name}: {error}"
     else:
-        here.settled = {name: value for name, value in options.attrs.items() if facts.is_unset(m, name)}
+        texts = {name: bare(value) for name, value in options.attrs.items() if facts.is_unset(m, name)}
+        here.settled = {name: whole(value) for name, value in texts.items() if isinstance(value, str)}
         here.puts = _puts(m, options, gives, facts)
     here.looked_at = frozenset(facts.given)
     m.rest()
@@ -85,11 +87,12 @@ def _puts(m: Machine, options: Open, gives: Any, facts: Facts) -> list[str]:
         inner, depends = strip(decided)
         held += [(one.get(field), depends) for one in _within(m, inner)]
     found = []
+    own = facts.under_test().value
     for value, depends in held:
         put, why = strip(value)
         kinds = why.kinds | depends.kinds
-        if isinstance(put, str) and put != facts.value and Kind.OPTION in kinds and Kind.UNKNOWN not in kinds:
-            found.append(put)
+        if isinstance(put, str) and Kind.OPTION in kinds and Kind.UNKNOWN not in kinds and put != own:
+            found.append(whole(put))
     return found
 
 

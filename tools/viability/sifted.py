@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory.architecture import Architecture, ArchitectureError, images
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Fetch, Frame
 from tools.viability.interpreter.values import Unknown, bare, strip
@@ -24,7 +25,9 @@ def note_sieve(m: Machine, given: list[Any], frame: Frame) -> None:
         return
     for value in given:
         inner, why = strip(value)
-        names = [bare(name) for name in inner] if isinstance(inner, (tuple, list, set, frozenset)) else []
+        names = (
+            [whole(bare(name)) for name in inner] if isinstance(inner, (tuple, list, set, frozenset)) else []
+        )
         site = next((site for site in reversed(why.sites) if site.role == "list"), None)
         if site is None or not names or not all(_is_target(name) for name in names):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.truth import deep
 from tools.viability.interpreter.values import (
@@ -74,7 +75,7 @@ def tensor_attribute(v: Tensor, name: str) -> Any:
         if name in ("dim", "ndimension"):
             return Tainted(len(known), of(Kind.SOFT)) if known else RUNTIME
         if name == "size":
-            index = bare(args[0]) if args else None
+            index = whole(bare(args[0])) if args else None
             if known is not None and (
                 index is None or (isinstance(index, int) and -len(known) <= index < len(known))
             ):

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from tools.viability.interpreter.asked import as_plain, whole
 from tools.viability.interpreter.truth import (
     CONCRETE,
     data_only,
@@ -41,14 +42,16 @@ def operate(op: ast.operator, left: Any, right: Any) -> Any:
         return taint(UNKNOWN, both)
     if isinstance(a, CONCRETE) and isinstance(b, CONCRETE) and type(op) in BINARY:
         if isinstance(op, (ast.Mult, ast.LShift)) and any(
-            isinstance(s, int) and abs(s) > 1 << 40 for s in (a, b)
+            isinstance(s, int) and abs(as_plain(s)) > 1 << 40 for s in (a, b)
         ):
             return taint(UNKNOWN, both)
         try:
+            if not all(isinstance(side, (int, str)) for side in (a, b)) or isinstance(op, ast.Mod):
+                a, b = whole(a), whole(b)
             return taint(BINARY[type(op)](a, b), both)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError, MemoryError):
             return taint(UNKNOWN, both)
     if isinstance(op, ast.Pow) and isinstance(a, (int, float)) and isinstance(b, int) and 0 <= b < 64:
-        return taint(a**b, both)
+        return taint(whole(a) ** whole(b), both)
     runtime = any(isinstance(side, Unknown) and side.runtime for side in (a, b))
     return taint(Unknown(runtime=runtime, soft=data_only(a, b)), both)

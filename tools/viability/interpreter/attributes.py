@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.classes import class_attribute, enum_members, own_attribute
 from tools.viability.interpreter.concrete import concrete_method
 from tools.viability.interpreter.dispatch import call, read_attribute, reader
@@ -124,7 +125,7 @@ def _of_open(m: Machine, v: Open, name: str, frame: Frame | None, node: Any, t: 
 def _of_unknown(m: Machine, v: Unknown, name: str, frame: Frame | None, node: Any, t: Taint) -> Any:
     if v.runtime and name in ("device", "is_cuda"):
         return m.facts.tensor_attribute(Tensor(), name)
-    blank = Unknown(fact=f"{v.fact}.{name}" if v.fact else None, runtime=v.runtime, soft=v.soft)
+    blank = Unknown(fact=v.fact + f".{name}" if v.fact else None, runtime=v.runtime, soft=v.soft)
     return _by_name(m, name, frame, node, blank)
 
 
@@ -305,19 +306,19 @@ def _plain_setattr(m: Machine, args: list[Any]) -> None:
     """``object.__setattr__``: past whatever the class does on assignment."""
     holder = bare(args[0]) if len(args) == 3 else None
     if isinstance(holder, (Instance, Open)) and isinstance(bare(args[1]), str):
-        m.store(holder.attrs, bare(args[1]), args[2])
+        m.store(holder.attrs, whole(bare(args[1])), args[2])
 
 
 def _plain_getattr(args: list[Any]) -> Any:
     """``object.__getattribute__``: what was stored, past ``__getattr__``."""
-    holder, name = (bare(args[0]), bare(args[1])) if len(args) == 2 else (None, None)
+    holder, name = (bare(args[0]), whole(bare(args[1]))) if len(args) == 2 else (None, None)
     if isinstance(holder, (Instance, Open)) and isinstance(name, str):
         return holder.attrs.get(name, UNKNOWN)
     return UNKNOWN
 
 
 def _safe(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    values = [deep(arg)[0] for arg in args]
+    values = [whole(deep(arg)[0]) for arg in args]
     if any(isinstance(value, (Unknown, Union)) for value in values) or kwargs:
         return UNKNOWN
     try:

@@ -7,6 +7,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+from tools.viability.interpreter.asked import plain_type
 from tools.viability.interpreter.dispatch import Leave, evaluate, run, statement
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import CONTENT, UNDO_MISSING, Choice, Condition, Frame
@@ -199,7 +200,7 @@ def _ordinary(ends: list[tuple[Any, bool]]) -> tuple[Any, ...]:
         return ()
     for value, certain in ends:
         here = bare(value)
-        if type(here) is not type(first) or here != first:
+        if plain_type(here) is not plain_type(first) or here != first:
             return ()
         if certain:
             return (first,)

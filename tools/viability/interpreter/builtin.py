@@ -7,6 +7,7 @@ import builtins
 from typing import Any
 
 from tools.viability.interpreter.arithmetic import operate
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.attributes import set_attribute
 from tools.viability.interpreter.dispatch import call, call_method, get_attribute, has_method
 from tools.viability.interpreter.introspection import has_attribute, is_instance
@@ -57,7 +58,7 @@ def _issubclass(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any
 
 
 def _hasattr(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    name = bare(args[1])
+    name = whole(bare(args[1]))
     known = has_attribute(m, args[0], name) if isinstance(name, str) else None
     if known is None:
         return UNKNOWN
@@ -73,7 +74,7 @@ def _lacking(holder: Any) -> Taint:
 def _getattr(
     m: Machine, args: list[Any], kw: dict[str, Any], frame: Frame | None = None, node: Any = None
 ) -> Any:
-    name = bare(args[1])
+    name = whole(bare(args[1]))
     if not isinstance(name, str):
         return UNKNOWN
     absent = len(args) > 2 and has_attribute(m, args[0], name) is False
@@ -84,7 +85,7 @@ def _getattr(
 
 def _setattr(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     if isinstance(bare(args[1]), str):
-        set_attribute(m, args[0], bare(args[1]), args[2])
+        set_attribute(m, args[0], whole(bare(args[1])), args[2])
 
 
 def _len(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
@@ -144,7 +145,7 @@ def _any_all(stop: bool) -> Any:
 
 def _enumerate(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     items, t = elements(m, args[0])
-    start = bare(kw.get("start", args[1] if len(args) > 1 else 0))
+    start = whole(bare(kw.get("start", args[1] if len(args) > 1 else 0)))
     return taint(UNKNOWN if items is None or not isinstance(start, int) else list(enumerate(items, start)), t)
 
 
@@ -244,7 +245,7 @@ def _plain_call(function: Any, args: list[Any]) -> Any:
     values, extra = [], CLEAN
     for arg in args:
         v, t = strip(arg)
-        values.append(plain(v))
+        values.append(whole(plain(v)))
         extra = extra | t
     if not all(isinstance(value, SCALARS) for value in values):
         return taint(UNKNOWN, extra)

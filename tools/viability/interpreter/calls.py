@@ -168,7 +168,7 @@ def _open(m: Machine, f: Open, *_: Any) -> Any:
 
 @caller(Unknown)
 def _unknown(m: Machine, f: Unknown, *_: Any) -> Any:
-    return Unknown(fact=f"{f.fact}()" if f.fact else None, runtime=f.runtime, soft=f.soft)
+    return Unknown(fact=f.fact + "()" if f.fact else None, runtime=f.runtime, soft=f.soft)
 
 
 @caller(Function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from tools.viability.interpreter.asked import text_of
 from tools.viability.interpreter.definitions import define_class, define_function
 from tools.viability.interpreter.dispatch import call, evaluate, get_attribute, run
 from tools.viability.interpreter.machine import Machine
@@ -151,5 +152,5 @@ def enum_call(m: Machine, cls: ClassValue, args: list[Any], frame: Frame | None,
         frame=frame,
         guard=t,
         cause="lookup",
-        message=f"{value!r} is not a valid {cls.name}",
+        message=text_of(value, repr) + f" is not a valid {cls.name}",
     )

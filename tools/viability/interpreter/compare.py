@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tools.viability.interpreter.asked import plain_type, tested, whole
 from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call_method, has_method
 from tools.viability.interpreter.machine import Machine
@@ -124,7 +125,7 @@ def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
             same = _same(m, a, b)
             return UNKNOWN if same is None else same is (name == "==")
         try:
-            return bool(function(a, b))
+            return bool(tested(function, a, b))
         except TypeError:
             return UNKNOWN
     if name in ("==", "!="):
@@ -181,7 +182,7 @@ def _identical(a: Any, b: Any) -> bool | None:
     if isinstance(a, External) and isinstance(b, External):
         return True if a == b else (None if a.root != "torch" else False)
     if isinstance(a, SCALARS) and isinstance(b, SCALARS):
-        return type(a) is type(b) and a == b
+        return plain_type(a) is plain_type(b) and bool(a == b)
     return a is b
 
 
@@ -219,6 +220,8 @@ def _same(m: Machine, a: Any, b: Any) -> bool | None:
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         if type(a) is not type(b) or len(a) != len(b):
             return False
+        if all(isinstance(item, SCALARS) for item in (*a, *b)):
+            return bool(tested(operator.eq, a, b))
         return _all_equal(m, dict(enumerate(a)), dict(enumerate(b)))
     if isinstance(a, CONCRETE) and isinstance(b, CONCRETE):
         return None if has_unknown(a) or has_unknown(b) else bool(a == b)
@@ -232,7 +235,7 @@ def contains(m: Machine, container: Any, item: Any) -> bool | None:
         members = enum_members(m, container)
         return item in members.values() if members is not None else None
     if isinstance(container, str) and isinstance(item, str):
-        return item in container
+        return whole(item) in container
     if m.is_lost(container):
         return None
     if not isinstance(container, (tuple, list, set, frozenset, dict, range)):
@@ -241,6 +244,8 @@ def contains(m: Machine, container: Any, item: Any) -> bool | None:
         return None
     if isinstance(container, range):
         return item in container if isinstance(item, int) else None
+    if isinstance(item, SCALARS) and all(isinstance(plain(bare(one)), SCALARS) for one in container):
+        return bool(tested(operator.contains, [plain(bare(one)) for one in container], plain(item)))
     unsure = False
     for candidate in container:
         candidate = plain(bare(candidate))

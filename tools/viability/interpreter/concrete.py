@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.truth import (
@@ -50,11 +51,11 @@ def concrete_method(v: Any, name: str) -> Any:
         for arg in args:
             value, t = deep(arg)
             extra = extra | t
-            values.append(value)
+            values.append(whole(value))
         if any(isinstance(value, (Unknown, Union, Instance, Open)) for value in values):
             return taint(UNKNOWN, extra)
         try:
-            return taint(attribute(*values, **{k: bare(x) for k, x in kw.items()}), extra)
+            return taint(attribute(*values, **{k: whole(bare(x)) for k, x in kw.items()}), extra)
         except Exception:  # noqa: BLE001 - the interpreted program's error, told as unknown
             return taint(UNKNOWN, extra)
 
@@ -72,14 +73,14 @@ def _mutate(m: Machine, v: Any, name: str, args: list[Any]) -> Any:
                 _put(m, v, item)
         return None
     if name == "pop":
-        where = [bare(arg) for arg in args]
+        where = [whole(bare(arg)) for arg in args]
         there = all(isinstance(at, int) and -len(v) <= at < len(v) for at in where)
         if v and there and not m.is_lost(v):
             return v.pop(*where)
         m.lose(v)
         return UNKNOWN
     if name == "insert" and isinstance(bare(args[0]), int):
-        v.insert(bare(args[0]), args[1])
+        v.insert(whole(bare(args[0])), args[1])
     elif name == "append":
         v.append(args[0])
         if isinstance(bare(args[0]), (str, Unknown, Union)):

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tools.viability.interpreter.arithmetic import operate
+from tools.viability.interpreter.asked import text_of, whole
 from tools.viability.interpreter.builtin import BUILTINS
 from tools.viability.interpreter.compare import NEGATED, compare
 from tools.viability.interpreter.dispatch import evaluate, expression, get_attribute
@@ -271,7 +272,7 @@ def _subscript(m: Machine, node: ast.Subscript, frame: Frame) -> Any:
 @expression(ast.Slice)
 def _slice(m: Machine, node: ast.Slice, frame: Frame) -> Any:
     parts = [
-        bare(evaluate(m, part, frame)) if part is not None else None
+        whole(bare(evaluate(m, part, frame))) if part is not None else None
         for part in (node.lower, node.upper, node.step)
     ]
     return slice(*parts) if all(part is None or isinstance(part, int) for part in parts) else UNKNOWN
@@ -289,13 +290,13 @@ def _joined(m: Machine, node: ast.JoinedStr, frame: Frame) -> Any:
             if isinstance(value, (tuple, list)):
                 value = str(deep(value)[0]) if not has_unknown(deep(value)[0]) else value
             if isinstance(value, SCALARS) and part.format_spec is None and part.conversion in (-1, 114, 115):
-                text += str(value)
+                text += text_of(value)
             else:
                 known = False
                 text += "{" + ast.unparse(part.value) + "}"
         elif isinstance(part, ast.Constant):
             text += str(part.value)
-    return taint(text if known else Unknown(fact=f"f{text!r}"), depends)
+    return taint(text if known else Unknown(fact="f" + text_of(text, repr)), depends)
 
 
 @expression(ast.Lambda)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools.viability.interpreter.asked import plain_type, text_of, whole
 from tools.viability.interpreter.attributes import callable_attribute
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import caller
@@ -119,7 +120,7 @@ def convert(m: Machine, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     """Call of a builtin type. ``kind`` is the type itself."""
     if kind is type and len(args) == 1:
         v = bare(args[0])
-        return v.cls if isinstance(v, Instance) else v.owner if isinstance(v, EnumMember) else type(v)
+        return v.cls if isinstance(v, Instance) else v.owner if isinstance(v, EnumMember) else plain_type(v)
     if kind is object:
         return Open("object")
     if not args:
@@ -132,7 +133,7 @@ def convert(m: Machine, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         decided, why = truth(m, args[0])
         return taint(UNKNOWN if decided is None else decided, why)
     if kind is range:
-        bounds = [plain(bare(arg)) for arg in args]
+        bounds = [whole(plain(bare(arg))) for arg in args]
         extra = CLEAN
         for arg in args:
             extra = extra | strip(arg)[1]
@@ -143,7 +144,9 @@ def convert(m: Machine, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return taint(f"{v.owner.name}.{v.name}", t)
     if kind in (int, float, str, bytes) and isinstance(v, SCALARS):
         try:
-            return taint(kind(v), t)
+            if plain_type(v) is kind:
+                return taint(v, t)
+            return taint(text_of(v) if kind is str else kind(whole(v)), t)
         except (TypeError, ValueError):
             return taint(UNKNOWN, t)
     if kind in (int, float, str) and hasattr(v, "release"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools.viability.interpreter.asked import text_of, whole
 from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call, call_method, has_method
 from tools.viability.interpreter.machine import Machine
@@ -56,6 +57,8 @@ def elements(m: Machine, value: Any) -> tuple[list[Any] | None, Taint]:
     if isinstance(v, (set, frozenset)):
         # Sorted, so that the same sources give the same steps whatever the hash seed.
         t = t | m.held_by(v)
+        if len(v) < 2:
+            return list(v), t
         return sorted(v, key=lambda item: (type(item).__name__, str(getattr(item, "name", item)))), t
     return None, t
 
@@ -71,7 +74,7 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
             return taint(call_method(m, v, "__getitem__", [key]), both)
         values = list(v.attrs.values())
         return (
-            taint(values[k], both)
+            taint(values[whole(k)], both)
             if isinstance(k, int) and v.closed and -len(values) <= k < len(values)
             else UNKNOWN
         )
@@ -100,13 +103,18 @@ def get_item(m: Machine, holder: Any, key: Any, frame: Frame, node: Any) -> Any:
         if isinstance(k, (Unknown, Union)) or not isinstance(k, (str, int, tuple, EnumMember)):
             return taint(UNKNOWN, both)
         raise m.refuse(
-            m.site(frame, node, "raise"), KeyError, frame=frame, guard=both, cause="lookup", message=repr(k)
+            m.site(frame, node, "raise"),
+            KeyError,
+            frame=frame,
+            guard=both,
+            cause="lookup",
+            message=text_of(k, repr),
         )
     if m.is_lost(v):
         return taint(UNKNOWN, both)
     if isinstance(v, (tuple, list, str, range)) and isinstance(k, (int, slice)):
         try:
-            return taint(v[k], both)
+            return taint(v[whole(k)], both)
         except (IndexError, ValueError, TypeError):
             return taint(UNKNOWN, both)
     if isinstance(v, External):
@@ -138,7 +146,7 @@ def set_item(m: Machine, holder: Any, key: Any, value: Any) -> None:
             m.store(v, k, value)
         elif isinstance(v, list) and isinstance(k, int):
             m.changing(v)
-            v[k] = value
+            v[whole(k)] = value
         elif isinstance(v, (dict, list)):
             m.lose(v)
     except (TypeError, IndexError):

@@ -12,6 +12,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tools.viability.interpreter.asked import Word, whole
 from tools.viability.interpreter.modules import World
 from tools.viability.interpreter.records import (
     CONTENT,
@@ -26,6 +27,7 @@ from tools.viability.interpreter.records import (
 )
 from tools.viability.interpreter.values import (
     CLEAN,
+    UNKNOWN,
     External,
     Kind,
     Raised,
@@ -117,7 +119,6 @@ class Machine:
     stack: list[Site] = field(default_factory=list)
     handlers: list[Any] = field(default_factory=list)
     undo: list[list[tuple[Any, Any, Any]]] = field(default_factory=list)
-    raises: list[RaiseRecord] = field(default_factory=list)
     conditional: list[tuple[RaiseRecord, Unknown]] = field(default_factory=list)
     avoided: list[RaiseRecord] = field(default_factory=list)
     """Raises on one side of a test that is not decided, where another side goes on."""
@@ -137,7 +138,7 @@ class Machine:
     """Containers, the step at which they came into being and the conditions then, by identity."""
     iterated: dict[int, Any] = field(default_factory=dict)
     """Containers that an iterator has taken from, by identity."""
-    reasons: dict[int, tuple[Any, dict[str | None, Taint]]] = field(default_factory=dict)
+    reasons: dict[int, tuple[Any, dict[Any, Taint]]] = field(default_factory=dict)
     """Texts that were put into lists, each with the tests that led there, by the list's identity."""
     lost: dict[int, Any] = field(default_factory=dict)
     """Containers whose content is not known any more, by identity."""
@@ -164,6 +165,15 @@ class Machine:
         """Let go of what only a run in progress needs: values, and all that hangs on them."""
         for values in (self.globals, self.born, self.iterated, self.reasons, self.lost, self.held):
             values.clear()
+        self.conditional = [(record, self._noted(unknown)) for record, unknown in self.conditional]
+
+    def _noted(self, unknown: Unknown) -> Unknown:
+        """An open condition that is written down: of a package's facts with what they are compared with."""
+        fact, op, value = unknown.test or ("", "", None)
+        if type(fact) is not str:
+            return UNKNOWN  # a text, and no package's fact
+        package = fact.split(".", 1)[0].split("(", 1)[0]
+        return Unknown(fact, (fact, op, whole(value) if package in self.facts.kernel_packages else None))
 
     def site(self, frame: Frame, node: ast.AST, role: str) -> Site:
         line = getattr(node, "lineno", 1)
@@ -226,7 +236,6 @@ class Machine:
         record = RaiseRecord(
             site, describe(exception), message, tuple(self.conditions), tuple(self.stack), guard, cause
         )
-        self.raises.append(record)
         return Raised(exception, record)
 
     def store(self, holder: dict[Any, Any], key: Any, value: Any) -> None:
@@ -256,12 +265,12 @@ class Machine:
             why = why if text else why | Taint(frozenset({Kind.UNKNOWN}))
             value, why = None, why | reasons.get(None, CLEAN)
             reasons[None] = why
-        reasons.setdefault(value, why)
+        reasons.setdefault(_named(value), why)
 
     def reasons_of(self, container: Any) -> list[Taint]:
         """What put each entry into a list of texts; nothing if it was filled in another way."""
         noted = self.reasons.get(id(container), (None, {}))[1]
-        found = [noted.get(bare(item) if isinstance(bare(item), str) else None) for item in container]
+        found = [noted.get(_named(bare(item)) if isinstance(bare(item), str) else None) for item in container]
         return [why for why in found if why is not None] if None not in found else []
 
     def changing(self, container: Any) -> None:
@@ -288,6 +297,11 @@ class Machine:
 
     def held_by(self, container: Any) -> Taint:
         return self.held.get(id(container), (None, CLEAN))[1]
+
+
+def _named(text: Any) -> Any:
+    """A text by itself; one made of what the scenario holds by how it was made."""
+    return text.how if type(text) is Word else text
 
 
 def describe(exception: Any) -> str:

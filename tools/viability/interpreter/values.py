@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from tools.viability.interpreter.asked import plain_type
+
 if TYPE_CHECKING:
     from tools.viability.interpreter.modules import Binding, Module
     from tools.viability.interpreter.records import RaiseRecord
@@ -385,7 +387,7 @@ class Raised(Exception):  # noqa: N818 - carries an error of the interpreted pro
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, _BY_VALUE) and bool(a == b))
+    return a is b or (plain_type(a) is plain_type(b) and isinstance(a, _BY_VALUE) and bool(a == b))
 
 
 _BY_VALUE = (int, str, float, type(None), External, FilePath)
