@@ -9,6 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from packaging.version import Version
@@ -566,15 +567,19 @@ class Facts:
             return hook(m, f, args, kwargs)
         if f.name in self.told:
             return self.told[f.name]
-        if DRIVER.match(f.name):
-            return NOT_NONE
         if self.tensor_parallel is not None and DIVIDED.search(f.name):
             return Tainted(self.tensor_parallel, of(Kind.PARALLELISM))
-        if f.name.endswith("world_size"):
-            return 1
-        if f.name.endswith("_rank") and not f.name.startswith("set"):
-            return 0
-        return NotImplemented
+        return _alone(f.name)
+
+
+@cache
+def _alone(function: str) -> Any:
+    """What a function called so gives on one device, where the name tells it."""
+    if DRIVER.match(function):
+        return NOT_NONE
+    if function.endswith("world_size"):
+        return 1
+    return 0 if function.endswith("_rank") and not function.startswith("set") else NotImplemented
 
 
 def enters(function: ast.FunctionDef, table: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from typing import Any
 
 from tools.viability.interpreter.classes import class_attribute
@@ -110,6 +111,7 @@ def annotated_types(function: Any) -> dict[str, str]:
     }
 
 
+@cache
 def alone(name: str) -> int | None:
     """What a name that tells a place in a group of devices stands for in a group of one."""
     return ALONE[name.rpartition("_")[2]] if PARALLEL.search(name) else None

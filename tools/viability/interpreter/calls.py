@@ -193,7 +193,7 @@ def call_function(
         site = Site(f.module.file, f.node.lineno, "call", f.node.lineno)
     inner = Frame(f.module, {}, parent=f.closure, function=f, owner=f.owner, base=len(m.conditions))
     again = m.active.get(id(f.node), 0)
-    if again >= (RECURSION_UNSURE if m.uncertain else RECURSION):
+    if again >= RECURSION_UNSURE and (again >= RECURSION or m.uncertain):
         return UNKNOWN  # a walk over something that is not known has no end
     m.active[id(f.node)] = again + 1
     refuse_unexpected(m, f, kwargs, frame, site)
@@ -224,20 +224,14 @@ def _run_registrations(m: Machine, module: Module) -> None:
     """What importing a module does to tables: its top-level calls and decorators named ``register…``."""
     frame = Frame(module, {})
     with m.apart():
-        for statement in module.tree.body:
+        for statement in module.registrations:
             try:
-                if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-                    if any(_registers(decorator) for decorator in statement.decorator_list):
-                        global_name(m, module, statement.name)
-                elif isinstance(statement, ast.Expr) and _registers(statement.value):
+                if isinstance(statement, ast.Expr):
                     evaluate(m, statement.value, frame)
+                else:
+                    global_name(m, module, statement.name)
             except (Raised, UnboundError):
                 continue
-
-
-def _registers(node: ast.expr) -> bool:
-    function = node.func if isinstance(node, ast.Call) else None
-    return "register" in getattr(function, "id", getattr(function, "attr", ""))
 
 
 def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
@@ -314,33 +308,26 @@ def refuse_unexpected(
 
 def bind_arguments(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], inner: Frame) -> None:
     """Bind as Python does; what is missing without a default is unknown rather than an error."""
-    spec = f.node.args
-    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    spec = f.module.signature(f.node)
+    names = spec.positional
     given = dict(kwargs)
     unsure = given.pop("**", None) is not None
     values: dict[str, Any] = dict(zip(names, args, strict=False))
-    extra = list(args[len(names) :])
-    definition = Frame(f.module, {}, parent=f.closure)
-    for name in names + [a.arg for a in spec.kwonlyargs]:
+    extra = tuple(args[len(names) :])
+    definition: Frame | None = None
+    for name in (*names, *spec.by_keyword):
         if name in given:
             values[name] = given.pop(name)
-    defaults = (
-        dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
-        if spec.defaults
-        else {}
-    )
-    defaults.update(
-        {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
-    )
-    for name in names + [a.arg for a in spec.kwonlyargs]:
+    for name in (*names, *spec.by_keyword):
         if name not in values:
-            default = defaults.get(name)
+            default = spec.defaults.get(name)
             if default is None or unsure:
                 values[name] = UNKNOWN
             else:
+                definition = definition or Frame(f.module, {}, parent=f.closure)
                 values[name] = evaluate(m, default, definition)
-    if spec.vararg:
-        values[spec.vararg.arg] = UNKNOWN if unsure and not extra else tuple(extra)
-    if spec.kwarg:
-        values[spec.kwarg.arg] = given
+    if spec.rest:
+        values[spec.rest] = UNKNOWN if unsure and not extra else extra
+    if spec.keywords:
+        values[spec.keywords] = given
     inner.locals.update(values)

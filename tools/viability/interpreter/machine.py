@@ -177,7 +177,11 @@ class Machine:
 
     def site(self, frame: Frame, node: ast.AST, role: str) -> Site:
         line = getattr(node, "lineno", 1)
-        return Site(frame.module.file, line, role, getattr(node, "end_lineno", line) or line)
+        place = (line, getattr(node, "end_lineno", line) or line, role)
+        sites = frame.module.sites
+        if place not in sites:
+            sites[place] = Site(frame.module.file, line, role, place[1])
+        return sites[place]
 
     def under(self, frame: Frame, condition: Condition) -> Under:
         """The condition holds for what runs inside."""

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.source.tree import SourceTree, decode
+from tools.viability.interpreter.values import Site
 
 GLOBAL = re.compile(rb"(?:^|[;:])[ \t]*global[ \t\\]", re.M)
 """Where a ``global`` statement may stand."""
@@ -40,6 +41,35 @@ class Binding:
     """Changes what the name already holds (``X.update(...)``, ``X += …``) instead of binding it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function, in order, and the defaults of those that have one."""
+
+    positional: tuple[str, ...]
+    by_keyword: tuple[str, ...]
+    defaults: dict[str, ast.expr]
+    rest: str | None
+    """What takes the other positional arguments."""
+    keywords: str | None
+
+
+def _signature(spec: ast.arguments) -> Signature:
+    positional = tuple(one.arg for one in (*spec.posonlyargs, *spec.args))
+    by_keyword = tuple(one.arg for one in spec.kwonlyargs)
+    last = positional[len(positional) - len(spec.defaults) :]
+    defaults = dict(zip(last, spec.defaults, strict=True))
+    named = zip(by_keyword, spec.kw_defaults, strict=True)
+    defaults.update({name: default for name, default in named if default is not None})
+    rest, keywords = (one.arg if one is not None else None for one in (spec.vararg, spec.kwarg))
+    return Signature(positional, by_keyword, defaults, rest, keywords)
+
+
+def _registers(node: ast.expr) -> bool:
+    """Whether it is a call of something named ``register…``."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return "register" in getattr(function, "id", getattr(function, "attr", ""))
+
+
 @dataclass(eq=False, repr=False)
 class Module:
     """One file of a package."""
@@ -54,6 +84,10 @@ class Module:
     stars: list[tuple[ast.ImportFrom, tuple[Guard, ...]]] = field(default_factory=list)
     _classes: dict[ast.ClassDef, dict[str, list[Binding]]] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
+    _signatures: dict[ast.AST, Signature] = field(default_factory=dict)
+    _tried: dict[ast.Try, list[tuple[ast.stmt, bool]]] = field(default_factory=dict)
+    sites: dict[tuple[int, int, str], Site] = field(default_factory=dict)
+    """Places that runs have written down, each once."""
 
     def __post_init__(self) -> None:
         index_body(self.tree.body, (), self.bindings, self.stars)
@@ -94,6 +128,41 @@ class Module:
         if node not in self._generators:
             self._generators[node] = _yields(node)
         return self._generators[node]
+
+    def signature(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Signature:
+        """The parameters of a function of this module."""
+        if node not in self._signatures:
+            self._signatures[node] = _signature(node.args)
+        return self._signatures[node]
+
+    def tried(self, node: ast.Try) -> list[tuple[ast.stmt, bool]]:
+        """What a ``try`` imports or raises, and whether in an inner block: that does not decide about it."""
+        if node not in self._tried:
+            inner = {
+                inside
+                for part in node.body
+                if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Try, ast.If))
+                for inside in ast.walk(part)
+            }
+            self._tried[node] = [
+                (part, part in inner)
+                for part in ast.walk(ast.Module(node.body, []))
+                if isinstance(part, (ast.Import, ast.ImportFrom, ast.Raise))
+            ]
+        return self._tried[node]
+
+    @cached_property
+    def registrations(self) -> list[ast.FunctionDef | ast.ClassDef | ast.Expr]:
+        """Top-level calls and decorated definitions that enter something into a table."""
+        return [
+            statement
+            for statement in self.tree.body
+            if (isinstance(statement, ast.Expr) and _registers(statement.value))
+            or (
+                isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+                and any(map(_registers, statement.decorator_list))
+            )
+        ]
 
     @property
     def package(self) -> str:

@@ -260,23 +260,21 @@ def import_fails(m: Machine, module: Module, node: ast.Try) -> bool | None:
     None where that depends on a package of which it is not known whether it is installed.
     """
     unsure = False
-    for statement in ast.walk(ast.Module(node.body, [])):
+    for statement, deferred in module.tried(node):
         for dotted in _imported(module, statement):
-            unsure = unsure or not (m.world.certain(dotted) or _deferred(node, statement))
+            unsure = unsure or not (m.world.certain(dotted) or deferred)
         if isinstance(statement, ast.ImportFrom):
             target = import_target(module, statement)
-            if m.world.exists(target) is False and not _deferred(node, statement):
+            if m.world.exists(target) is False and not deferred:
                 return True
-            if m.world.exists(target) and not _deferred(node, statement):
+            if m.world.exists(target) and not deferred:
                 source = m.world.module(target)
                 for alias in statement.names:
                     known = source is None or alias.name == "*" or alias.name in source.bindings
                     if not known and import_name(m, module, target, alias.name) is NOT_BOUND:
                         return True
         elif isinstance(statement, ast.Import):
-            if any(m.world.exists(a.name) is False for a in statement.names) and not _deferred(
-                node, statement
-            ):
+            if any(m.world.exists(a.name) is False for a in statement.names) and not deferred:
                 return True
         elif isinstance(statement, ast.Raise) and statement in node.body:
             return True
@@ -287,12 +285,3 @@ def _imported(module: Module, statement: ast.AST) -> list[str]:
     if isinstance(statement, ast.ImportFrom):
         return [import_target(module, statement)]
     return [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else []
-
-
-def _deferred(node: ast.Try, statement: ast.AST) -> bool:
-    """An import inside a function, a nested ``try`` or an ``if`` does not decide about the outer ``try``."""
-    for part in node.body:
-        inside = isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Try, ast.If))
-        if inside and any(inner is statement for inner in ast.walk(part)):
-            return True
-    return False

@@ -70,7 +70,6 @@ class GateEvent:
     site: Site
     taint: Taint
     passed: bool
-    stack: tuple[Site, ...]
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from tools.viability.interpreter.values import (
 
 def note_gate(m: Machine, site: Any, depends: Taint, *, passed: bool) -> None:
     if not m.uncertain:
-        m.gates.append(GateEvent(site, depends, passed, tuple(m.stack)))
+        m.gates.append(GateEvent(site, depends, passed))
 
 
 def note_conditional(
