@@ -87,8 +87,9 @@ class Analysis:
         self.sizes = Sizes(self)
 
     def prepare(self) -> None:
-        """Find now what every cell needs, so that forked workers share it."""
+        """Find now what every cell needs, so that forked workers share it; what comes later stays small."""
         self.discovery.prepare()
+        self.world.lean = True
 
     def option(self, component: str) -> Option | None:
         """The option of a component; where there is none of its own, the one that covers it."""

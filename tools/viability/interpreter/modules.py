@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.source.tree import SourceTree, decode
+from tools.viability.interpreter.shelved import shelve
 from tools.viability.interpreter.values import Site
 
 GLOBAL = re.compile(rb"(?:^|[;:])[ \t]*global[ \t\\]", re.M)
@@ -264,6 +265,8 @@ class World:
         self.versions = versions
         self.assumed = assumed
         self.absent = absent
+        self.lean = False
+        """Whether modules read from now on keep of their functions the text alone, until it is used."""
         self._modules: dict[str, Module | None] = {}
         self._places: dict[str, tuple[Path, bool] | None] = {}
         self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
@@ -333,8 +336,13 @@ class World:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 data = path.read_bytes()
-                parsed = ast.parse(decode(data))
-            return Module(dotted, file, parsed, is_package, declares_globals=bool(GLOBAL.search(data)))
+                text = decode(data)
+                parsed = ast.parse(text)
+            found = Module(dotted, file, parsed, is_package, declares_globals=bool(GLOBAL.search(data)))
+            if self.lean:
+                _ = found.global_writers  # which looks into every function
+                shelve(parsed.body, text.split("\n"))
+            return found
         except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
             return None
 
