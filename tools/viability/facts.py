@@ -164,6 +164,7 @@ class Facts:
         self.fetchers = tuple(f"{name}." for name in data["fetchers"])
         self.compilers = frozenset(data["compilers"])
         self.builders = tuple(data["builders"])
+        self._of_builders = tuple(f"{name}()." for name in self.builders)
         self._capability = (Tainted(major, arch), Tainted(minor, arch))
         self._calls: dict[str, Any] = {
             "torch.cuda.get_device_capability": self._capability,
@@ -298,11 +299,7 @@ class Facts:
             m.crossings.append(Crossing(name, frame.module.file, m.site(frame, node, "call"), True, True))
         if path in self.builders:
             return Built(f"{path}()", *self._sources([*args, *kwargs.values()]))
-        if (
-            path.startswith(tuple(f"{name}()." for name in self.builders))
-            and m.by_option
-            and frame is not None
-        ):
+        if path.startswith(self._of_builders) and m.by_option and frame is not None:
             name = f"{frame.module.name}.{path.rpartition('.')[2]}"
             m.crossings.append(Crossing(name, frame.module.file, m.site(frame, node, "call"), True, True))
         fed = any(_is_data(value) for value in [*args, *kwargs.values()])

@@ -118,8 +118,10 @@ def _worked(work: Callable[..., Any], *parts: Any) -> Any:
 
 def tested(test: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """The answer of a test; of sequences, or of a value and a sequence, as one question."""
+    if not isinstance(left, SEQUENCES) and not isinstance(right, SEQUENCES):
+        return test(left, right)
     held = [*_within(left), *_within(right)]
-    if not held or (not isinstance(left, SEQUENCES) and not isinstance(right, SEQUENCES)):
+    if not held:
         return test(left, right)
     answer = test(_plain_all(left), _plain_all(right))
     held[0].note(Worked(test, (_how(left), _how(right))), answer)
@@ -143,7 +145,7 @@ def _plain_all(value: Any) -> Any:
 
 def _how(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
-        return frozenset(value)
+        return frozenset(map(as_plain, value))  # they were noted whole when they went in
     if isinstance(value, SEQUENCES):
         kind = tuple if isinstance(value, tuple) else list
         return Worked(kind, (Worked(_sequence, tuple(map(_how, value))),))

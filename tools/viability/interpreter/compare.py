@@ -244,11 +244,12 @@ def contains(m: Machine, container: Any, item: Any) -> bool | None:
         return None
     if isinstance(container, range):
         return item in container if isinstance(item, int) else None
-    if isinstance(item, SCALARS) and all(isinstance(plain(bare(one)), SCALARS) for one in container):
-        return bool(tested(operator.contains, [plain(bare(one)) for one in container], plain(item)))
+    candidates = [plain(bare(one)) for one in container]
+    if isinstance(item, SCALARS) and all(isinstance(one, SCALARS) for one in candidates):
+        unordered = isinstance(container, (set, frozenset))
+        return bool(tested(operator.contains, frozenset(candidates) if unordered else candidates, item))
     unsure = False
-    for candidate in container:
-        candidate = plain(bare(candidate))
+    for candidate in candidates:
         same: Any
         if has_unknown(candidate) or has_unknown(item):
             same = None

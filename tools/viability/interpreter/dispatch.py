@@ -88,7 +88,9 @@ def evaluate(m: Machine, node: ast.expr, frame: Frame) -> Any:
 def run(m: Machine, body: list[ast.stmt], frame: Frame) -> None:
     """Statements one after the other. Raises :class:`Leave` and :class:`Raised` as they do."""
     for part in body:
-        m.step()
+        m.steps += 1
+        if m.steps > m.limit:
+            m.give_up()
         handler = STATEMENTS.get(type(part))
         if handler is not None:
             handler(m, part, frame)

@@ -61,16 +61,19 @@ def lookup(m: Machine, name: str, frame: Frame, node: ast.AST) -> Any:
             if name in scope.locals:
                 return scope.locals[name]
             scope = scope.parent
+    module = frame.module
+    if name in BUILTINS and not module.may_bind(name) and (module.name, name) not in m.globals:
+        return BUILTINS[name]
     try:
-        return global_name(m, frame.module, name)
+        return global_name(m, module, name)
     except UnboundError:
-        missing = name in frame.module.bindings
+        missing = name in module.bindings
     if name in BUILTINS:
         return BUILTINS[name]
     if name == "__name__":
-        return frame.module.name
+        return module.name
     if name == "__file__":
-        return f"/{frame.module.file}"
+        return f"/{module.file}"
     if missing:
         # Every statement that would bind it is ruled out: an import that fails, another vendor's branch.
         site = m.site(frame, node, "raise")

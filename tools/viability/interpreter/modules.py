@@ -130,6 +130,9 @@ class Module:
             self._generators[node] = _yields(node)
         return self._generators[node]
 
+    def may_bind(self, name: str) -> bool:
+        return name in self.bindings or bool(self.stars)
+
     def signature(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Signature:
         """The parameters of a function of this module."""
         if node not in self._signatures:

@@ -38,6 +38,8 @@ def global_name(m: Machine, module: Module, name: str) -> Any:
     key = (module.name, name)
     if key in m.globals:
         return m.globals[key]
+    if not module.may_bind(name):
+        raise UnboundError(name)
     if key in m.resolving:
         return UNKNOWN
     m.resolving.add(key)
