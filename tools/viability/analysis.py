@@ -89,7 +89,7 @@ class Analysis:
     def prepare(self) -> None:
         """Find now what every cell needs, so that forked workers share it; what comes later stays small."""
         self.discovery.prepare()
-        self.world.lean = True
+        self.world.shelve()
 
     def option(self, component: str) -> Option | None:
         """The option of a component; where there is none of its own, the one that covers it."""

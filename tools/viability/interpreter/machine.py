@@ -165,10 +165,8 @@ class Machine:
         """Let go of what only a run in progress needs: values, and all that hangs on them."""
         for values in (self.globals, self.born, self.iterated, self.reasons, self.lost, self.held):
             values.clear()
-        for noted in (self.active, self.asking, self.registered, self.touched, self.effects):
+        for noted in (self.asking, self.registered, self.touched, self.effects):
             noted.clear()
-        if not self.fetches:
-            self.choices.clear()  # they tell what runs beside what is fetched
         self.conditional = [(record, self._noted(unknown)) for record, unknown in self.conditional]
 
     def _noted(self, unknown: Unknown) -> Unknown:

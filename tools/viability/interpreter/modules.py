@@ -252,6 +252,11 @@ def _targets(target: ast.expr) -> list[tuple[str, bool]]:
     return []
 
 
+def _shelve(module: Module, text: str) -> None:
+    _ = module.global_writers  # which looks into every function
+    shelve(module.tree.body, text.split("\n"))
+
+
 class World:
     """The packages of one environment as importable modules, parsed on demand and shared between runs.
 
@@ -343,11 +348,17 @@ class World:
                 parsed = ast.parse(text)
             found = Module(dotted, file, parsed, is_package, declares_globals=bool(GLOBAL.search(data)))
             if self.lean:
-                _ = found.global_writers  # which looks into every function
-                shelve(parsed.body, text.split("\n"))
+                _shelve(found, text)
             return found
         except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
             return None
+
+    def shelve(self) -> None:
+        """Keep of the functions of all modules the text alone, until they are used: also of those to come."""
+        self.lean = True
+        for module in self._modules.values():
+            if module is not None and module.tree.body:
+                _shelve(module, decode((self.tree.root / module.file).read_bytes()))
 
     def texts(self, root: str) -> dict[str, bytes]:
         """File → bytes of every Python file of a top-level package."""
