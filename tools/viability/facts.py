@@ -19,7 +19,7 @@ from tools.viability.configs import ConfigField, Configs
 from tools.viability.hostcode.follow import HostCode
 from tools.viability.hostcode.named import named_sources
 from tools.viability.installed import STANDARD
-from tools.viability.interpreter.asked import Fact, Number, Question, Word, whole
+from tools.viability.interpreter.asked import Fact, Number, Question, Word, Worked, whole
 from tools.viability.interpreter.calls import call_function
 from tools.viability.interpreter.classes import enum_members
 from tools.viability.interpreter.dispatch import call, evaluate
@@ -324,9 +324,10 @@ class Facts:
     ) -> Any:
         if self.host is not None and f.sources and frame is not None and node is not None:
             name = f.path.rpartition(".")[2]
-            refusal, asked = self.host.refusal(f.sources, dict(f.exports).get(name, name), self.arch)
+            function = f.sources, dict(f.exports).get(name, name)
+            refusal, asked = self.host.refusal(*function, self.arch)
             if asked:
-                self._noted(self._capability)
+                self.note(Worked(self.host.refusal_on, (*function, MAJOR, MINOR)), refusal)
             if refusal is not None:
                 place = refusal.file, refusal.line
                 raise m.refuse(

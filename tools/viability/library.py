@@ -351,14 +351,14 @@ def _which(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
 
 def _path(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     parts, why = zip(*map(deep, args), strict=True) if args else ((), ())
-    made = made_of(list(parts))
+    made = made_of([whole(part) for part in parts])
     for one in why:
         made = taint(made, one)
     return made
 
 
 def _is_there(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
-    path = bare(args[0]) if args else None
+    path = whole(bare(args[0])) if args else None
     return is_there(m, path) if isinstance(path, (str, FilePath)) else UNKNOWN
 
 

@@ -47,6 +47,10 @@ class HostCode:
             self._asked[key] = walk.refusal(name), walk.asked
         return self._asked[key]
 
+    def refusal_on(self, files: tuple[str, ...], name: str, major: int, minor: int) -> Refusal | None:
+        """The same for a device by its two numbers."""
+        return self.refusal(files, name, (major, minor))[0]
+
 
 class _Walk(Expressions):
     """One way through, for one device."""

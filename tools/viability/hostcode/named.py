@@ -8,6 +8,7 @@ from typing import Any
 
 from tools.source.tree import SourceTree
 from tools.viability.hostcode.sources import SUFFIXES
+from tools.viability.interpreter.asked import Word, plain_type, whole
 from tools.viability.interpreter.values import Instance, bare
 
 DEPTH = 3
@@ -34,12 +35,15 @@ def named_sources(
 
 def _leaves(value: Any, depth: int) -> Iterator[str | PurePosixPath | tuple[str, str]]:
     value = bare(value)
-    if isinstance(value, (str, PurePosixPath)):
+    if isinstance(value, Word):
+        if value.startswith("/"):
+            yield whole(value)
+    elif isinstance(value, (str, PurePosixPath)):
         yield value
     elif depth and isinstance(value, (list, tuple)):
         inner = [bare(item) for item in value]
-        if isinstance(value, tuple) and len(inner) == 2 and all(type(item) is str for item in inner):
-            yield inner[0], inner[1]
+        if isinstance(value, tuple) and len(inner) == 2 and all(plain_type(item) is str for item in inner):
+            yield whole(inner[0]), whole(inner[1])
         for item in inner:
             yield from _leaves(item, depth - 1)
     elif depth and isinstance(value, Instance):
