@@ -31,18 +31,23 @@ def find_importers(world: World, dotted: str) -> list[Importer]:
         if module is None:
             return []
         at_top = {
-            binding.statement: binding.guards for bindings in module.bindings.values() for binding in bindings
+            _place(binding.statement): binding.guards
+            for bindings in module.bindings.values()
+            for binding in bindings
         }
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and dotted in node.value:
-                return []
-            if _brings(module, node, package, name):
-                assert isinstance(node, ast.stmt)
-                found.append((module, at_top.get(node)))
+        imports, texts = world.imports(module)
+        if any(dotted in text for text in texts):
+            return []
+        brought = [node for node in imports if _brings(module, node, package, name)]
+        found += [(module, at_top.get(_place(node))) for node in brought]
     return found
 
 
-def _brings(module: Module, node: ast.AST, package: str, name: str) -> bool:
+def _place(node: ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _brings(module: Module, node: ast.stmt, package: str, name: str) -> bool:
     if isinstance(node, ast.Import):
         return any(alias.name == f"{package}.{name}" for alias in node.names)
     if not isinstance(node, ast.ImportFrom):

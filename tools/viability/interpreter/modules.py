@@ -280,6 +280,7 @@ class World:
         self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
         self._texts: dict[str, dict[str, bytes]] = {}
         self._importers: dict[str, list[Importer]] = {}
+        self._imports: dict[str, tuple[list[ast.stmt], list[str]]] = {}
 
     @cached_property
     def roots(self) -> frozenset[str]:
@@ -371,6 +372,23 @@ class World:
                     continue
             self._texts[root] = found
         return self._texts[root]
+
+    def imports(self, module: Module) -> tuple[list[ast.stmt], list[str]]:
+        """All imports in a module, those in functions as well, and the texts in it that name its package."""
+        if module.file not in self._imports:
+            root = module.name.split(".", 1)[0]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                parts = list(ast.walk(ast.parse(decode((self.tree.root / module.file).read_bytes()))))
+            self._imports[module.file] = (
+                [part for part in parts if isinstance(part, (ast.Import, ast.ImportFrom))],
+                [
+                    part.value
+                    for part in parts
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str) and root in part.value
+                ],
+            )
+        return self._imports[module.file]
 
     def importers(self, dotted: str, find: Callable[[World, str], list[Importer]]) -> list[Importer]:
         """What ``find`` says of who imports a module, found once."""
