@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,26 @@ def export(
     if file is None:
         sys.stdout.writelines(pieces)
         return code
-    try:
-        path = Path(file)
-        part = path.with_name(f".{path.name}.part")
-        with part.open("w", encoding="utf-8", newline="") as out:
-            out.writelines(pieces)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise CommandError(f"cannot write {file}: {error.strerror or error}", 4) from error
+    _write(Path(file), pieces)
     progress(f"{len(rows)} findings written to {file}")
     return code
+
+
+def _write(path: Path, pieces: Iterable[str]) -> None:
+    """A file that is there whole or not at all. Raises :class:`CommandError` where it cannot be written."""
+    if not path.name or path.is_dir():
+        raise CommandError(f"{path} is no file to write to; expected a name, e.g. findings.json")
+    part = path.with_name(f".{path.name}.part")
+    try:
+        try:
+            with part.open("w", encoding="utf-8", newline="") as out:
+                out.writelines(pieces)
+            part.replace(path)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}", 4) from error
 
 
 def _pieces(kind: str, views: Views, rows: list[Any]) -> Iterator[str]:
