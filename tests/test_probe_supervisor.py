@@ -256,3 +256,53 @@ def test_a_gpu_has_one_user_at_a_time_by_the_lock_that_tools_take(
     assert on_gpu(folder, environment).returncode == 3, "free again: then it is torch that is lacking"
     for name in (f"assay-gpu:{UUID}", f"assay-gpu:{UUID}+next"):
         (shared_folder() / name).unlink()
+
+
+LIBRARY = """\
+import pathlib
+
+class Spec:
+    name = "loom_120"
+    ninja_path = pathlib.Path("{folder}") / "build.ninja"
+    def write_ninja(self):
+        self.ninja_path.write_text(
+            "rule cuda_compile\\n  command = nvcc\\n"
+            "build {folder}/a.o: cuda_compile a.cu\\nbuild {folder}/b.o: cuda_compile b.cu\\n"
+            "build {folder}/loom.so: link {folder}/a.o {folder}/b.o\\n")
+
+def module():
+    return Spec()
+
+def refused():
+    raise RuntimeError("No supported CUDA architectures found for major versions [10].")
+"""
+
+
+def test_a_module_is_compiled_refused_by_its_library_or_by_the_compiler(
+    packed: Any, site: Path, tmp_path: Path
+) -> None:
+    (site / "loom.py").write_text(LIBRARY.replace("{folder}", str(tmp_path)))
+    ninja = tmp_path / "bin" / "ninja"
+    ninja.parent.mkdir()
+    cells = [
+        cell("compile").model_copy(
+            update={"id": name, "kind": "compile", "function": f"loom:{function}", "units": units}
+        )
+        for name, function, units in (("one", "module", 1), ("all", "module", 0), ("none", "refused", 0))
+    ]
+    folder = packed(*cells, environment={"ARCHS": "12.0a"})
+    environment = {**os.environ, "PATH": f"{ninja.parent}:{os.environ['PATH']}"}
+    ninja.write_text('#!/bin/sh\nshift 4\nfor each; do echo "$ARCHS" > "$each"; done\n')
+    ninja.chmod(ninja.stat().st_mode | stat.S_IXUSR)
+    assert go(folder, env=environment).returncode == 0
+    one, every, refused = rows(folder)
+    assert (one["compiled"]["units"], one["compiled"]["objects"]) == (2, [f"{tmp_path}/b.o"])
+    assert (one["compiled"]["hit"], every["compiled"]["hit"]) == (False, False)
+    assert (tmp_path / "a.o").read_text() == "12.0a\n"
+    assert refused["stage"] == "asking for the module"
+    assert refused["error"]["message"].startswith("No supported CUDA architectures")
+    (folder / "results.jsonl").unlink()
+    ninja.write_text('#!/bin/sh\necho "b.cu(7): error: no such loom"\nexit 1\n')
+    assert go(folder, "--cell", "one", env=environment).returncode == 0
+    (failed,) = rows(folder)
+    assert failed["error"]["message"].startswith("b.cu(7): error: no such loom\n")

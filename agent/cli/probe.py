@@ -68,11 +68,18 @@ def probe(
             f"{len(plan.cells)} cells may take {minutes:.0f} minutes of a GPU; say how many: --gpu-minutes N"
         )
     from memory.artifacts import Artifacts
+    from tools.hardware.gpu import read_gpus
 
+    if not (there := read_gpus()).gpus:
+        raise CommandError(
+            f"no GPU to run on ({there.missing or 'the driver tells of none'}); "
+            "agent probe pack makes it run elsewhere",
+            3,
+        )
     home.prepare()
     sha256 = Artifacts(home.artifacts).put(plan.text().encode())
     progress(f"{len(plan.cells)} cells of {', '.join(f'{k} {v}' for k, v in plan.libraries.items())}")
-    options = {"plan": sha256, "environment": opened.name, "gpu": gpu, "gpu_minutes": gpu_minutes}
+    options = {"plan": sha256, "environment": plan.environment, "gpu": gpu, "gpu_minutes": gpu_minutes}
     return recorded(home, "what kernels do on a GPU of this machine", options, as_json=as_json)
 
 

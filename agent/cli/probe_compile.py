@@ -47,5 +47,5 @@ def compile_(
     home.prepare()
     sha256 = Artifacts(home.artifacts).put(plan.text().encode())
     progress(f"{len(plan.cells)} modules for {found.name}")
-    options = {"plan": sha256, "environment": opened.name}
+    options = {"plan": sha256, "environment": plan.environment}
     return recorded(home, f"what {opened.name} compiles for {found.name}", options, as_json=as_json)

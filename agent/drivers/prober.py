@@ -55,14 +55,7 @@ class Prober:
         if listed is None:
             why = board.results("list_probes")[-1][1].error or "the results could not be read"
             return Decision(conclude=Concluded(exit_reason="missing", exit_code=2, summary=why))
-        calls = [
-            Call(
-                "import_probe" if "results" in subject else TOOLS.get(one.get("kind"), "probe_kernel"),
-                {**subject, "environment": environment, "cell": one["id"]},
-                f"what comes of {one['id']}",
-            )
-            for one in listed["probes"]
-        ]
+        calls = [_trying(one, {**subject, "environment": environment}, options) for one in listed["probes"]]
         if waiting := [call for call in calls if not board.answered(call.tool, call.input)]:
             return Decision(calls=waiting)
         if changes := list(_changes(board)):
@@ -71,6 +64,16 @@ class Prober:
         if waiting := [call for call in claims.values() if not board.answered(call.tool, call.input)]:
             return Decision(calls=waiting)
         return Decision(conclude=_conclusion(board, listed))
+
+
+def _trying(probe: dict[str, Any], given: dict[str, object], options: dict[str, Any]) -> Call:
+    """The call that tries a cell here, or reads what it gave elsewhere."""
+    tool = "import_probe" if "results" in given else TOOLS.get(str(probe.get("kind")), "probe_kernel")
+    given = {**given, "cell": probe["id"]}
+    if tool == "probe_kernel":
+        limits = {"gpu": options.get("gpu"), "minutes": options.get("gpu_minutes")}
+        given |= {key: value for key, value in limits.items() if value is not None}
+    return Call(tool, given, f"what comes of {probe['id']}")
 
 
 def _read(board: Board) -> Iterator[tuple[Called, dict[str, Any]]]:
@@ -124,6 +127,8 @@ def _claims(board: Board, listed: dict[str, Any], environment: str) -> Iterator[
         engine = next(iter(listed["libraries"]))
         excerpt = output["because"]
         shape = {key: str(value) for key, value in cell["size"].items()}
+        if cell.get("units"):
+            shape["units"] = f"the last {cell['units']} alone"
         versions = {key: str(output["here"][key]) for key in ("torch", "cuda") if output["here"].get(key)}
         claim = Claim(
             component=cell["component"],
@@ -167,6 +172,10 @@ def _measurements(output: dict[str, Any], event: int) -> Iterator[Measurement]:
 
 
 def _conclusion(board: Board, listed: dict[str, Any]) -> Concluded:
+    made = [one for tool in ("import_probe", "probe_kernel", *TOOLS.values()) for one in board.results(tool)]
+    errors = [returned.error for _, returned in made if returned.status != "ok"]
+    if made and len(errors) == len(made):
+        return Concluded(exit_reason="missing", exit_code=3, summary=str(errors[0]))
     outcomes = Counter(output["outcome"] for _, output in _read(board))
     counted = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcomes.most_common())
     places = {

@@ -111,14 +111,14 @@ def _raised(row: dict[str, Any]) -> Judged:
     error = row.get("error") or {}
     kinds = [str(one) for one in error.get("kinds", ())]
     words = _words(row)
-    if known := _known(words, str(error.get("traceback", "")), str(row.get("log", ""))):
-        return known
-    if any("OutOfMemory" in kind for kind in kinds):
-        return Judged(Outcome.OUT_OF_MEMORY, words)
     if header := _HEADER.search(str(error.get("message", ""))):
         return Judged(
             Outcome.ENVIRONMENT_SUSPECT, f"the compiler here lacks {header[1]}; add its folder to CPATH"
         )
+    if known := _known(words, str(error.get("traceback", "")), str(row.get("log", ""))):
+        return known
+    if any("OutOfMemory" in kind for kind in kinds):
+        return Judged(Outcome.OUT_OF_MEMORY, words)
     if "CompileError" in kinds or _COMPILING.search(str(error.get("message", ""))):
         return Judged(Outcome.COMPILE_FAILED, words)
     if any(_REFUSES.search(kind) for kind in kinds):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from memory.architecture import parse_architecture
 from memory.terms import Level, Outcome
@@ -27,6 +27,8 @@ class ProbeKernel(BaseModel):
     cell: str
     gpu: str | None = None
     """Index or UUID; else the first that nobody uses."""
+    minutes: float | None = Field(default=None, gt=0)
+    """For all cells that are asked for together; what is left then is not run."""
 
 
 class ProbeCompile(BaseModel):
@@ -47,7 +49,8 @@ def probe_many(context: Any, asked: Sequence[ProbeKernel]) -> Iterator[ProbeResu
     """The same for many cells, one worker for all as long as nothing breaks. Results in the order asked."""
     first = asked[0]
     mine = [one.cell for one in asked if one.plan == first.plan]
-    chosen = () if first.gpu is None else (f"--gpu={first.gpu}",)
+    chosen = [] if first.gpu is None else [f"--gpu={first.gpu}"]
+    chosen += [] if first.minutes is None else [f"--minutes={first.minutes}"]
     plan, _, rows = run_packed(context, first.environment, first.plan, mine, *chosen)
     cells = {cell.id: cell for cell in plan.cells}
     for name in mine:
@@ -75,6 +78,8 @@ def _with_code(result: ProbeResult, folder: Path) -> ProbeResult:
     """The targets of what was compiled; without code for the architecture it failed all the same."""
     targets, runs = _code(folder, result.measured, str(result.cell.arch))
     outcome = Outcome.OK if runs else Outcome.COMPILE_FAILED
+    if not targets and result.cell.units:
+        outcome = Outcome.NOT_RUN  # units without kernels decide nothing
     told = ", ".join(f"{name} ({count})" for name, count in targets.items()) or "none"
     update = {"targets": targets, "outcome": outcome, "because": f"{result.because}; code for: {told}"}
     return result.model_copy(update=update)

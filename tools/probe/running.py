@@ -43,9 +43,16 @@ def run_packed(
     ended = _run(folder, opened, plan, [*arguments, *(f"--cell={cell}" for cell in cells)], cells, context)
     path = folder / "results.jsonl"
     rows = read_results(path.read_bytes()).rows if path.is_file() else {}
-    if lost := [cell for cell in cells if cell not in rows]:
-        raise ToolError(ended or f"{lost[0]} has no row; look at {folder}", missing=ended is not None)
-    return plan, folder, rows
+    why = ended or f"there is no row; look at {folder}"
+    if not set(cells) & set(rows):
+        raise ToolError(why, missing=ended is not None)
+    lost = {cell: Measured(_untried(cell, why), {}, {}) for cell in cells if cell not in rows}
+    return plan, folder, {**rows, **lost}
+
+
+def _untried(cell: str, why: str) -> dict[str, Any]:
+    """A row of a cell whose turn did not come."""
+    return {"cell": cell, "ended": "unfit", "error": {"type": "stopped early", "message": why}}
 
 
 def _packed(plan: Plan, sha256: str, home: Home, investigation: str) -> Path:

@@ -1,7 +1,7 @@
 """A module that a library compiles when it runs, compiled for a target of which no GPU need be there.
 
 The library itself makes the module and its build file, and refuses what it refuses; then its own compiler
-commands are run, for all units or for the last few (the instantiations of templates come last).
+commands are run, for all units or for the last few that hold kernels (instantiations come last).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 OBJECT = re.compile(r"^build (\S+): (?:\w*compile)\b", re.M)
+KERNELS = re.compile(r"^build (\S+): (?:\w*cu\w*compile)\b", re.M)
 ERROR = re.compile(r"^.*\b(?:error|fatal)\b.*$", re.M)
 
 
@@ -35,7 +36,8 @@ def run(cell: dict[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
     build = Path(spec.ninja_path)
     asked = time.monotonic() - begun
     objects = OBJECT.findall(build.read_text(encoding="utf-8"))
-    chosen = objects[-cell["units"] :] if cell["units"] else objects
+    kernels = KERNELS.findall(build.read_text(encoding="utf-8")) or objects
+    chosen = kernels[-cell["units"] :] if cell["units"] else objects
     hit = all(Path(one).is_file() for one in chosen)
     stage("compiling")
     begun = time.monotonic()
