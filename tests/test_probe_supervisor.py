@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,16 +141,16 @@ def test_a_worker_that_is_killed_is_a_row(packed: Any) -> None:
     process = subprocess.Popen(command(folder), cwd=folder, stderr=subprocess.DEVNULL)
     try:
 
-        def worker() -> list[psutil.Process]:
-            children = psutil.Process(process.pid).children(recursive=True)
-            return [
-                one
-                for one in children
-                if "--worker" in one.cmdline() and "guard.py" not in str(one.cmdline())
-            ]
+        def hanging() -> psutil.Process | None:
+            for one in psutil.Process(process.pid).children(recursive=True):
+                with suppress(psutil.Error):  # it may end while it is looked at
+                    words = one.cmdline()
+                    ours = "--worker" in words and not any(word.endswith("guard.py") for word in words)
+                    if ours and one.cpu_times().user > 0.5:
+                        return one
+            return None
 
-        wait_for(lambda: (found := worker()) and found[0].cpu_times().user > 0.5)
-        worker()[0].kill()
+        wait_for(hanging).kill()
         assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
