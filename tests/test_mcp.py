@@ -7,14 +7,24 @@ import re
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import pytest
 from mcp.client.client import Client
-from mcp_clients import QUESTION, begun, over_stdio, refused, told
+from mcp_clients import LONG, QUESTION, begun, over_stdio, refused, told
 from program import agent
-from tiny_engine import write_engine
+from tiny_engine import GATES as GATES_SOURCE, SERVER_ARGS, write_engine
+from wheel_index import Index
 
 from agent.board_tools import BOARD_TOOLS
+from agent.mcp.begin import Beginnings, Given
+from agent.mcp.desks import Desks
+from agent.mcp.server import make_server
+from agent.policy import READING, Policy
+from agent.session import Setting
 from memory.canonical import text_sha256
 from memory.home import Home
+from memory.vocabulary import Effect
 from tools.registry import registry
 from tools.source.tree import SourceTree
 from transcripts.events import Called, Concluded, Returned
@@ -114,6 +124,60 @@ def test_a_client_investigates_and_what_it_found_is_kept_with_evidence_that_chec
     assert "--fp4-gemm-backend amber" in agent("report", name).stdout
     kept = json.loads(agent("findings", "list", "--json").stdout)["findings"]
     assert {one["backend"]: one["transcript"] for one in kept} == {"cedar": name, "amber": name}
+
+
+def test_a_client_is_not_let_wait_longer_than_it_may_have_patience(home: Home, tmp_path: Path) -> None:
+    given = Given(environment=str(write_engine(tmp_path / "engine")))
+    tools = {**registry(), **BOARD_TOOLS}
+    setting = Setting(tools=tools, policy=READING)
+    desks = Desks(home, Beginnings(home, given, READING), setting, shared=False)
+
+    async def clients() -> None:
+        hasty = make_server(desks, tools, READING, patience=0.0)
+        patient = make_server(desks, tools, READING, patience=LONG)
+        async with Client(hasty) as one, Client(patient) as other:
+            # Nobody else has their turn while this is held.
+            with desks.turn:
+                first = await one.call_tool("begin_investigation", QUESTION)
+                assert "still at work" in told(first)
+                refused(await one.call_tool("gpu_status", {}), "not run", "read_board")
+            board = await other.call_tool("read_board", {})
+            assert "fp4_gemm" in told(board)
+            (name,) = (path.stem for path in home.transcripts.glob("*.jsonl"))
+            assert begun(first) == name
+        await anyio.to_thread.run_sync(desks.close)
+
+    anyio.run(clients)
+
+
+@pytest.mark.parametrize("granted", [False, True])
+def test_packages_are_those_that_the_person_gave_unless_more_was_granted(
+    home: Home, index: Index, granted: bool
+) -> None:
+    files = {"sglang/srt/server_args.py": SERVER_ARGS, "sglang/srt/gates.py": GATES_SOURCE}
+    for version in ("9.9.0", "9.9.1"):
+        index.add("sglang", version, files=files)
+    index.add("evil", "1.0")
+    policy = Policy(READING.allowed | ({Effect.WRITES_ENVIRONMENT} if granted else set()))
+    tools = {**registry(), **BOARD_TOOLS}
+    given = Given(requirements=("sglang==9.9.0",))
+    desks = Desks(home, Beginnings(home, given, policy), Setting(tools=tools, policy=policy), shared=False)
+
+    async def client() -> None:
+        async with Client(make_server(desks, tools, policy)) as session:
+            board = await session.call_tool("begin_investigation", QUESTION)
+            assert "sglang 9.9.0" in told(board)
+            more = {**QUESTION, "packages": ["sglang==9.9.1"]}
+            board = await session.call_tool("begin_investigation", more)
+            assert board.is_error is not granted
+            assert ("sglang 9.9.1" if granted else "was not granted") in told(board)
+            evil = {"packages": ["evil==1.0"]}
+            why = "neither an engine" if granted else "was not granted"
+            refused(await session.call_tool("create_environment", evil), why)
+            refused(await session.call_tool("begin_investigation", {**QUESTION, **evil}), why)
+        await anyio.to_thread.run_sync(desks.close)
+
+    anyio.run(client)
 
 
 def test_a_client_that_left_has_its_end_on_record_and_can_come_back(home: Home, tmp_path: Path) -> None:

@@ -61,7 +61,11 @@ def test_what_was_not_granted_is_refused_and_recorded(home: Home, engine: Path, 
             assert wrong
             assert why in text
             assert "top secret" not in text
-    refused = statuses(home, name)[-len(calls) :]
+        # What cannot be begun takes the place of nothing.
+        assert client.call("begin_investigation", question="nothing at all")[1] is True
+        assert client.call("gpu_status")[1] is False
+    *refused, end = statuses(home, name)[-len(calls) - 1 :]
+    assert end == ("gpu_status", "ok")
     assert [tool for tool, _ in refused] == [tool for tool, _, _ in calls]
     assert {status for _, status in refused} == {"error", "denied"}
 

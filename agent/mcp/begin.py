@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.cli.common import environment_of, local_archs, scenario_of
+from agent.cli.common import local_archs, scenario_of
 from agent.policy import Policy
 from agent.question import NoArchitectureError, parse_question
 from memory.architecture import parse_architecture
 from memory.home import Home
 from memory.vocabulary import Effect, Target
+from tools.environment.create import create_environment
 from tools.environment.model import Environment
 from tools.environment.store import list_environments, open_environment, open_for
 from tools.errors import ToolError
@@ -72,15 +73,16 @@ class _Granted:
 class Beginnings:
     """Makes the options of a transcript of what was given and what is asked for."""
 
-    def __init__(self, home: Home, given: Given, policy: Policy, say: Callable[[str], None]) -> None:
+    def __init__(self, home: Home, given: Given, policy: Policy) -> None:
         self._home = home
         self._given = given
         self._policy = policy
-        self._say = say
         self._made: Environment | None = None
 
-    def options(self, asked: BeginInvestigation) -> dict[str, Any]:
-        """Raises ``ToolError``, ``QuestionError`` and other errors of one line for what cannot be begun."""
+    def options(self, asked: BeginInvestigation, say: Callable[[str], None]) -> dict[str, Any]:
+        """The options of a transcript. What the person gave is fetched for the first who asks (told to
+        ``say``). Raises ``ToolError``, ``QuestionError`` and other errors of one line.
+        """
         if asked.environment is not None and asked.packages:
             raise ToolError("give an environment or packages, not both")
         scenario = scenario_of(asked.scenario)
@@ -94,7 +96,7 @@ class Beginnings:
             local = self._understood(asked.question, arch, engine, asked.packages, {})[1]
             source: dict[str, Any] = {"requirements": list(asked.packages)}
         else:
-            found = self._environment(asked, arch, engine)
+            found = self._environment(asked, arch, engine, say)
             local = self._understood(asked.question, arch, engine, (), found.packages)[1]
             source = {"environment": found.name if found.kind == "source" else found.path}
         return {
@@ -110,7 +112,9 @@ class Beginnings:
         if environment:
             open_for(self._granted(), str(environment))
 
-    def _environment(self, asked: BeginInvestigation, arch: str | None, engine: str | None) -> Environment:
+    def _environment(
+        self, asked: BeginInvestigation, arch: str | None, engine: str | None, say: Callable[[str], None]
+    ) -> Environment:
         if asked.environment is not None:
             return open_for(self._granted(), asked.environment)
         if self._given.environment is not None:
@@ -119,9 +123,8 @@ class Beginnings:
             raise ToolError(f"say which environment is to be read: {self._there()}")
         if self._made is None:
             target, _ = self._understood(asked.question, arch, engine, self._given.requirements, {})
-            self._made = environment_of(
-                self._home, None, self._given.requirements, parse_architecture(target.arch)
-            )
+            named = list(self._given.requirements)
+            self._made = create_environment(self._home, named, parse_architecture(target.arch), say)
         return self._made
 
     def _understood(

@@ -82,6 +82,11 @@ class Desk:
         return self._end is not None
 
     @property
+    def failed(self) -> bool:
+        """Whether it is over before there was anything to decide."""
+        return self.over and self._board is None
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is to be done until the client says so."""
         return self._idle and self._inbox.empty()
@@ -117,7 +122,8 @@ class Desk:
                 concluded = self._run(self)
             end = Answer(ended_text(self.name, concluded), concluded.exit_code > 1)
         except Exception as error:  # noqa: BLE001 - the client is told, whatever it was
-            end = Answer(shorten(f"investigation {self.name} cannot go on: {error}", 800), wrong=True)
+            begun = f"investigation {self.name} cannot go on: " if self._board is not None else ""
+            end = Answer(shorten(f"{begun}{error}", 800), wrong=True)
         with self._lock:
             self._end = end
         if not self.begun.done():

@@ -35,20 +35,21 @@ class Desks:
         self._setting = setting
         self._ids = ids or Ids()
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
+        """Held by whoever acts."""
         self._open: dict[str, Desk] = {}
         """Those used last come last."""
 
     def begin(self, asked: BeginInvestigation) -> Desk:
-        """Open a transcript and let the planner lay the ground. Raises in one line what cannot be begun."""
-        options = self._beginnings.options(asked)
+        """Open a transcript and let the planner lay the ground; what cannot be begun is the desk's to say."""
         name = self._ids.investigation(self._setting.clock)
 
         def run(desk: Desk) -> Concluded:
             setting = self._of(desk)
+            options = self._beginnings.options(asked, setting.say)
             return start(self.home, asked.question, options, name=name, setting=setting, driver=desk.driver)
 
-        return self._opened(Desk(name, run, self._turn))
+        return self._opened(Desk(name, run, self.turn))
 
     def resume(self, asked: ResumeInvestigation) -> Desk:
         """Go on with what a client had begun. Raises in one line what cannot be gone on with."""
@@ -72,14 +73,17 @@ class Desks:
         def run(desk: Desk) -> Concluded:
             return resume(self.home, path, setting=self._of(desk), driver=desk.driver)
 
-        return self._opened(Desk(name, run, self._turn))
+        return self._opened(Desk(name, run, self.turn))
 
     def find(self, name: str | None) -> Desk:
         """The investigation that a call belongs to; without a name the last one, where there is one client
         alone. Raises ``ToolError``."""
         with self._lock:
-            if name is None and self._open and not self.shared:
-                name = next(reversed(self._open))
+            if name is None and not self.shared:
+                begun = [one for one in self._open.values() if not one.failed]
+                going = [one for one in begun if not one.over]
+                # One that is over can still say so.
+                name = (going or begun)[-1].name if begun else None
             desk = self._open.pop(name, None) if name is not None else None
             if name is not None and desk is not None:
                 self._open[name] = desk

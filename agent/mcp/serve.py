@@ -40,7 +40,7 @@ def serve(
     policy = Policy(allowed | {Effect.READS})
     tools = {**registry(), **BOARD_TOOLS}
     setting = Setting(say=say, tools=tools, policy=Grants(policy), redact=redact)
-    desks = Desks(home, Beginnings(home, given, policy, say), setting, shared=port is not None)
+    desks = Desks(home, Beginnings(home, given, policy), setting, shared=port is not None)
     server = make_server(desks, tools, policy)
     logging.getLogger().addHandler(_Said(say))
     if port is None:

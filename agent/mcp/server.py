@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from mcp import types
 from mcp.server.context import ServerRequestContext
@@ -22,6 +23,7 @@ from agent.mcp.begin import BeginInvestigation, ResumeInvestigation
 from agent.mcp.desk import Answer, Desk
 from agent.mcp.desks import Desks
 from agent.mcp.offers import offers, own_offer
+from agent.mcp.telling import waiting_text
 from agent.policy import Policy
 from agent.prompts import prompt
 from agent.session import board_of
@@ -40,6 +42,8 @@ BOARD = "assay://board"
 PROMPT = "investigate"
 EVERY = 5.0
 """Seconds between two words to a client that waits."""
+PATIENCE = 40.0
+"""Seconds that a client is let wait for the ground to be laid: some give up after a minute."""
 OWN: Mapping[str, type[BaseModel]] = {
     "begin_investigation": BeginInvestigation,
     "resume_investigation": ResumeInvestigation,
@@ -47,15 +51,21 @@ OWN: Mapping[str, type[BaseModel]] = {
 """Tools that are the server's alone: their record is how a transcript begins."""
 
 
-def make_server(desks: Desks, tools: Mapping[str, Tool[Any, Any]], policy: Policy) -> Server[Any]:
-    return _Handlers(desks, tools, policy).server()
+def make_server(
+    desks: Desks, tools: Mapping[str, Tool[Any, Any]], policy: Policy, patience: float = PATIENCE
+) -> Server[Any]:
+    """The server of the SDK, to be run over whatever carries its messages. ``patience`` in seconds."""
+    return _Handlers(desks, tools, policy, patience).server()
 
 
 class _Handlers:
-    def __init__(self, desks: Desks, tools: Mapping[str, Tool[Any, Any]], policy: Policy) -> None:
+    def __init__(
+        self, desks: Desks, tools: Mapping[str, Tool[Any, Any]], policy: Policy, patience: float
+    ) -> None:
         self._desks = desks
         self._tools = tools
         self._policy = policy
+        self._patience = patience
 
     def server(self) -> Server[Any]:
         return Server(
@@ -86,12 +96,22 @@ class _Handlers:
         try:
             if kind := OWN.get(params.name):
                 desk = await anyio.to_thread.run_sync(self._open, kind.model_validate(given))
-                return await _answer(context, desk, desk.begun)
+                if await self._is_begun(context, desk):
+                    return _said(desk.begun.result())
+                return _told(waiting_text(desk.name, desk.doing), wrong=False)
             name = given.pop("investigation", None) if self._desks.shared else None
             desk = self._desks.find(None if name is None else str(name)[:LONGEST])
-            return await _answer(context, desk, desk.ask(params.name, given))
+            if not await self._is_begun(context, desk):
+                return _told(f"not run. {waiting_text(desk.name, desk.doing)}", wrong=True)
+            return _said(await _answer(context, desk, desk.ask(params.name, given)))
         except Exception as error:  # noqa: BLE001 - the client is told, whatever it was
             return _told(_one_line(error), wrong=True)
+
+    async def _is_begun(self, context: Context, desk: Desk) -> bool:
+        """Whether the client may decide, or it is over, once that has been waited for."""
+        with anyio.move_on_after(self._patience):
+            await _answer(context, desk, desk.begun)
+        return desk.begun.done()
 
     def _open(self, asked: BaseModel) -> Desk:
         if isinstance(asked, BeginInvestigation):
@@ -164,13 +184,16 @@ class _Handlers:
         )
 
 
-async def _answer(context: Context, desk: Desk, promised: Future[Answer]) -> types.CallToolResult:
+async def _answer(context: Context, desk: Desk, promised: Future[Answer]) -> Answer:
     """What was promised, once it is there. Who is not there any more to hear it changes nothing."""
     waiting = asyncio.wrap_future(promised)
     begun = time.monotonic()
     while not (await asyncio.wait({waiting}, timeout=EVERY))[0]:
         await context.session.report_progress(time.monotonic() - begun, message=desk.doing)
-    answer = waiting.result()
+    return waiting.result()
+
+
+def _said(answer: Answer) -> types.CallToolResult:
     return _told(answer.text, wrong=answer.wrong)
 
 

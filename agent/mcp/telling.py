@@ -14,6 +14,14 @@ def begun_text(board: Board) -> str:
     return f"investigation {board.opened.investigation}\n\n{board_text(board)}"
 
 
+def waiting_text(name: str, doing: str) -> str:
+    """What there is to say while the ground is being laid."""
+    return (
+        f"investigation {name}\n\nThe analyser is still at work ({shorten(doing, 200)}). "
+        "Call read_board: it waits, and shows the board once it is there."
+    )
+
+
 def result_text(board: Board, call: str) -> tuple[str, bool]:
     """What came of a call, and whether that is nothing."""
     returned = board.calls.result(call)
