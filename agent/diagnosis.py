@@ -26,6 +26,7 @@ def lines(found: Mapping[str, Any]) -> list[Line]:
         *_cause(found),
         *_gate(found),
         *_openings(found),
+        *_settings(found),
         *_ahead(found),
     ]
 
@@ -140,6 +141,15 @@ def _openings(found: Mapping[str, Any]) -> list[Line]:
     says = NAMES[Verdict(row["verdict"])]
     told = f"{row['component']} {row['backend']} on {row['arch']}, by the source: {says}"
     return [[("", "")], [(squeeze(told), "bold")], *opening_lines(found["openings"])]
+
+
+def _settings(found: Mapping[str, Any]) -> Iterator[Line]:
+    """What is wrong with the command that launched it."""
+    if found["settings"]:
+        yield [("", "")]
+    for one in found["settings"]:
+        at = f"  {one['file']}:{one['line']}" if one["file"] else ""
+        yield [(f"{one['kind']}: ", "bold"), (squeeze(one["text"]), ""), (at, "dim")]
 
 
 def _ahead(found: Mapping[str, Any]) -> Iterator[Line]:

@@ -18,6 +18,7 @@ from program import ROOT, started
             ["--megabytes", "1", "--segments", "1"],
             {"import: Claude Code", "import: opencode storage"},
         ),
+        ("diagnose.py", ["--megabytes", "2"], {"an engine at work", "failures without end", "one line"}),
         ("log.py", ["--events", "2000", "--appended", "5"], {"append: the log", "verify", "replay"}),
     ],
 )

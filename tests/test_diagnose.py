@@ -207,6 +207,19 @@ def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: 
     assert found.cause is None or not found.cause.certain
 
 
+def test_what_is_wrong_with_the_command_is_said(tmp_path: Path, engine: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(
+        "$ python -m sglang.launch_server --model-path m --atention-backend elm "
+        "--api-key sk-0123456789abcdef0123\n"
+        "launch_server.py: error: unrecognized arguments: --atention-backend elm\n"
+    )
+    found = document(str(path), "-e", str(engine))
+    assert (found["cause"]["kind"], found["cause"]["certain"]) == ("options", True)
+    assert "nearest: --attention-backend" in found["settings"][0]["text"]
+    assert "sk-0123456789" not in json.dumps(found), "no secret is told again"
+
+
 def test_only_what_follows_a_failure_is_no_cause() -> None:
     found = diagnosed("".join(SGLANG.splitlines(keepends=True)[9:]))
     assert (found.first, found.cause, found.follows) == (None, None, True)

@@ -16,6 +16,7 @@ from agent.cli.common import (
     json_option,
     package_options,
     progress,
+    redactor,
     requirements_of,
     the_home,
 )
@@ -73,6 +74,7 @@ def diagnose(
     asked = requirements_of(packages, positional)
     source, offer = _source(home, found, environment, asked, fetch)
     document = _document(home, log, found, source, offer)
+    document = redactor()(document)  # arguments are printed with their keys
     if as_json:
         emit(document)
     else:
@@ -115,6 +117,7 @@ def _document(
         gate = find_gate(source.tree(), found.first.frames)
     if source is not None and found.component is not None and found.arch is not None:
         trace = _trace(home, source, found)
+    settings = _settings(source, found) if source is not None else []
     failed = found.first is not None or found.cause is not None
     return {
         **found.model_dump(mode="json"),
@@ -124,6 +127,7 @@ def _document(
         "gate": gate.model_dump(mode="json") if gate is not None else None,
         "row": dict(trace.row) if trace is not None else None,
         "openings": list(trace.openings) if trace is not None else [],
+        "settings": settings,
         "findings": _findings(home, found),
         "next": next_step(found.cause.kind) if found.cause is not None else None,
         "concluded": found.cause is not None or not (failed or found.follows),
@@ -165,6 +169,25 @@ def _quantisation(arguments: dict[str, Any]) -> str | None:
         )
     except QuestionError:
         return None
+
+
+def _settings(source: Environment, found: Diagnosis) -> list[dict[str, Any]]:
+    """What is wrong with the launch, where the log holds it and its options are to blame."""
+    from tools.diagnosis.facts import launch_of
+    from tools.engines.launches import Reader
+    from tools.errors import ToolError
+
+    step = launch_of(found.command) if found.command is not None else None
+    if step is None or found.cause is None or found.cause.kind != "options":
+        return []
+    try:
+        reader = Reader(source.tree(), str(step.fields["engine"]))
+    except ToolError as error:
+        progress(f"the flags were not looked up: {error}")
+        return []
+    variables = {str(name): str(value) for name, value in (step.fields.get("env") or {}).items()}
+    read = reader.read(found.command or "", step.fields["flags"], variables)
+    return [one.document() for one in read.remarks]
 
 
 def _findings(home: Home, found: Diagnosis) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.common import CommandError, draw, emit, environment_of, progress
+from agent.cli.common import CommandError, draw, emit, environment_of, progress, redactor
 from agent.cli.matrix import Question, architectures, traces
 from agent.relevance import relevant
 from agent.words import QuestionError, one_quantisation, quantisation_named, quantisations_in
@@ -85,6 +85,7 @@ def explain_command(
         "remarks": [one.document() for one in remarks],
         "fails": fails,
     }
+    document = redactor()(document)
     if as_json:
         emit(document)
     else:
