@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from record import RECORDED, SESSIONS
+from record import BY_MODEL, RECORDED, SESSIONS
 
 from agent.cli.main import run
 from agent.replay import replay
@@ -22,7 +22,7 @@ from memory.views import Views
 from memory.vocabulary import Answer, Verdict
 from transcripts.catch_up import catch_up
 from transcripts.check import check
-from transcripts.events import Concluded
+from transcripts.events import Concluded, HypothesisChanged
 from transcripts.log import read, tail
 from transcripts.redaction.secrets import redacted
 
@@ -101,3 +101,36 @@ def test_the_program_reads_it_where_it_lies(name: str, capsys: pytest.CaptureFix
     ):
         assert run(command) == 0
     assert Path(path).stem in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", sorted(BY_MODEL.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_what_a_model_decided_is_decided_on_its_answers_again(path: Path) -> None:
+    """Intact, without a secret, the same again; cells that reading by rule left open are decided with
+    lines."""
+    kept = Artifacts(BY_MODEL / "artifacts")
+    assert check(path, kept.get) == []
+    for event in read(path):
+        document = event.data.model_dump(mode="json")
+        assert redacted(document) == document
+    replayed = replay(read(path), lambda sha256: json.loads(kept.get(sha256)))
+    assert replayed.difference is None, "\n".join(replayed.difference.diff())
+    (last,) = tail(path)
+    assert isinstance(last.data, Concluded)
+    assert last.data.exit_reason == "answered"
+    assert last.data.answer is not None
+    before = {
+        (event.data.component, event.data.backend): event.data.row.verdict
+        for event in read(path)
+        if isinstance(event.data, HypothesisChanged) and event.data.row and len(event.data.causes) == 1
+    }
+    rows = {(row.component, row.backend): row for row in last.data.answer.backends}
+    decided = [
+        cell
+        for cell, verdict in before.items()
+        if verdict is Verdict.UNKNOWN and rows[cell].verdict is not Verdict.UNKNOWN and rows[cell].evidence
+    ]
+    assert len(decided) >= 6
+    # What the analyser refuses stays refused.
+    assert all(
+        rows[cell].verdict is Verdict.BLOCKED for cell, old in before.items() if old is Verdict.BLOCKED
+    )
