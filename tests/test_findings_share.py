@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -445,6 +446,50 @@ def test_a_document_that_is_none_is_refused_in_one_line(
     said = agent(home, "import", path, code=2)
     assert says in said
     assert len(said.splitlines()) == 1, said
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_document_that_another_program_laid_out_anew_is_the_same(
+    agent: Callable[..., str], home: Home, exported: Path, site: Path, indent: int | None
+) -> None:
+    exported.write_text(json.dumps(json.loads(exported.read_text()), indent=indent))
+    done = json.loads(agent(home, "import", exported, "-e", site, "--json"))
+    assert done["new"]
+    assert not done["reports"]
+
+
+@pytest.mark.parametrize("command", ["import", "merge", "diff"])
+@pytest.mark.parametrize("given", ["nothing.json", "nothing.db", "folder", "loop"])
+def test_a_file_that_cannot_be_read_is_said_so(
+    agent: Callable[..., str], home: Home, tmp_path: Path, command: str, given: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    said = agent(home, command, tmp_path / given, code=2)
+    assert len(said.splitlines()) == 1
+    assert "unexpected" not in said
+
+
+def test_an_export_goes_where_it_is_sent(
+    agent: Callable[..., str], theirs: Home, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = exported.read_text()
+    assert agent(theirs, "export", "-", "--all") == whole
+    (tmp_path / "link").symlink_to("behind.json")
+    agent(theirs, "export", "link", "--all")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "behind.json").read_text() == whole
+    os.mkfifo(tmp_path / "pipe")
+    end = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        agent(theirs, "export", "pipe", "--all", "--format", "csv")
+        assert os.read(end, 1 << 16).startswith(b'"id"')
+    finally:
+        os.close(end)
+    assert (tmp_path / "pipe").is_fifo()
+    for place in ("nowhere/x.json", ".", "n" * 300):
+        assert len(agent(theirs, "export", place, code=2).splitlines()) == 1
 
 
 def test_what_is_no_finding_in_a_document_is_named(

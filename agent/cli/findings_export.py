@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,8 @@ from memory.views import Views
 
 FORMATS = ("json", "csv", "markdown", "html")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".html": "html", ".htm": "html"}
+
+_NO_SUCH_PLACE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 
 @click.command()
@@ -45,29 +48,37 @@ def export(
     chosen: tuple[str, ...] = () if everything else statuses or ("current",)
     rows = views.findings(statuses=chosen, disputed=not everything and not statuses, **filters(given))
     pieces = _pieces(kind, views, rows)
-    if file is None:
+    if file is None or file == "-":
         sys.stdout.writelines(pieces)
         return code
-    _write(Path(file), pieces)
+    _write(file, pieces)
     progress(f"{len(rows)} findings written to {file}")
     return code
 
 
-def _write(path: Path, pieces: Iterable[str]) -> None:
-    """A file that is there whole or not at all. Raises :class:`CommandError` where it cannot be written."""
-    if not path.name or path.is_dir():
-        raise CommandError(f"{path} is no file to write to; expected a name, e.g. findings.json")
-    part = path.with_name(f".{path.name}.part")
+def _write(file: str, pieces: Iterator[str]) -> None:
+    """Write a file in one step, where a link leads. A device or a pipe is written to, never replaced."""
+    path = Path(file)
     try:
+        if not path.name or path.is_dir():
+            raise CommandError(f"{path} is no file to write to; expected a name, e.g. findings.json")
+        whole = path.is_file() or not path.exists()
+        path = path.resolve() if whole else path
+        part = path.with_name(f".{path.name}.part") if whole else path
         try:
             with part.open("w", encoding="utf-8", newline="") as out:
                 out.writelines(pieces)
-            part.replace(path)
+            if whole:
+                part.replace(path)
         finally:
             with suppress(OSError):
-                part.unlink(missing_ok=True)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}", 4) from error
+                if whole:
+                    part.unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:  # links that lead in a circle are a RuntimeError
+        code = 2 if getattr(error, "errno", None) in _NO_SUCH_PLACE else 4
+        raise CommandError(
+            f"cannot write {file}: {getattr(error, 'strerror', None) or error}", code
+        ) from error
 
 
 def _pieces(kind: str, views: Views, rows: list[Any]) -> Iterator[str]:

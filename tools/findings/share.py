@@ -21,6 +21,9 @@ SIZE_LIMIT = 4 << 30
 """Bytes of a document."""
 LINE_LIMIT = 16 << 20
 """Bytes of one finding."""
+WHOLE_LIMIT = 64 << 20
+"""Bytes of a document that another program laid out anew, which has to be held in memory."""
+_HEAD = re.compile(rb"(\{.*),\"findings\":\[\s*")
 
 Given = tuple[Finding, Capsule | None] | tuple[str, str]
 
@@ -53,6 +56,9 @@ def read(path: Path) -> Iterator[Given]:
             raise ToolError(f"{path} has {size} bytes; at most {SIZE_LIMIT} are read")
         with path.open("rb") as file:
             first = file.readline(LINE_LIMIT)
+            if not _HEAD.fullmatch(first) and size <= WHOLE_LIMIT:
+                yield from _laid_out_anew(path, first + file.read())
+                return
             _check_head(path, first)
             number, ended = 0, False
             for line in iter(lambda: file.readline(LINE_LIMIT), b""):
@@ -71,17 +77,38 @@ def read(path: Path) -> Iterator[Given]:
 
 
 def digest(path: Path) -> str:
-    """sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """sha256 of a file. Raises :class:`ToolError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ToolError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _check_head(path: Path, line: bytes) -> None:
-    found = re.fullmatch(rb"(\{.*),\"findings\":\[\s*", line)
+    found = _HEAD.fullmatch(line)
+    _check_said(path, _parsed(found[1] + b"}") if found else {})
+
+
+def _laid_out_anew(path: Path, data: bytes) -> Iterator[Given]:
+    """What a document holds whose findings are not a line each, as ``jq`` leaves it."""
+    document = _parsed(data)
+    _check_said(path, document)
+    if not isinstance(findings := document.get("findings"), list):
+        raise ToolError(f"{path} has no list of findings; export it again")
+    for number, one in enumerate(findings, start=1):
+        yield _finding(number, json.dumps(one).encode())
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
     try:
-        head = json.loads(found[1] + b"}") if found else {}
+        found = json.loads(data)
     except (ValueError, RecursionError):
-        head = {}
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _check_said(path: Path, head: dict[str, Any]) -> None:
     if head.get("format") != FORMAT:
         raise ToolError(
             f"{path} is no export of findings; expected what `agent findings export FILE.json` writes, or "
