@@ -206,6 +206,12 @@ def test_of_a_group_of_exceptions_the_one_within_counts() -> None:
     assert f"{first.error}: {first.message}" == ERROR
 
 
+def test_no_number_is_too_long() -> None:
+    lines = ["Traceback (most recent call last):", f'  File "x.py", line {"9" * 5000}, in f', "ValueError: x"]
+    (found,) = tracebacks(lines)
+    assert found.frames == ()
+
+
 def test_a_process_is_named_in_many_ways() -> None:
     for given, rank in (
         ("(VllmWorker rank=2 pid=808339) x", "VllmWorker rank=2 pid=808339"),

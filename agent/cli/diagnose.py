@@ -192,11 +192,16 @@ def _settings(source: Environment, found: Diagnosis) -> list[dict[str, Any]]:
 
 def _findings(home: Home, found: Diagnosis) -> list[dict[str, Any]]:
     """Earlier findings of a failure of the same backend, newest first."""
+    from memory.database import StoreError
     from memory.views import Views
 
     if found.component is None or found.backend is None:
         return []
-    rows = Views(home).findings(component=found.component, backend=found.backend, arch=found.arch)
+    try:
+        rows = Views(home).findings(component=found.component, backend=found.backend, arch=found.arch)
+    except StoreError as error:
+        progress(f"earlier findings were not looked up: {error}")
+        return []
     return [
         {"id": row["id"], "sentence": row["sentence"], "level": row["level"]}
         for row in rows

@@ -128,7 +128,7 @@ def explain(
         from agent.cli.explain_command import explain_command
 
         named = requirements_of(packages, [one for one in (component, backend, *positional) if one])
-        line = sys.stdin.read() if command == "-" else command
+        line = sys.stdin.buffer.read(1 << 20).decode("utf-8", "replace") if command == "-" else command
         under = scenario_of(scenario)
         return explain_command(the_home(), line, environment, named, arch, under, as_json=as_json)
     if component is None or backend is None:

@@ -23,6 +23,8 @@ from transcripts.commands import Step, parse_command
 
 LONGEST = 1 << 16
 """Bytes of a line, or of a command over several lines, that are read again."""
+TRIED = 8
+"""Lines that look like the arguments or the command of a launch which are taken apart."""
 CONTINUED = 200
 """Lines of a command that goes on behind backslashes."""
 _PROSE = 400
@@ -147,7 +149,7 @@ def _launch(
     engine: str | None = None
     arguments: Mapping[str, Any] = {}
     argued: Said | None = None
-    for match in by_kind.get("arguments", []):
+    for match in by_kind.get("arguments", [])[:TRIED]:
         entry = _entry(match)
         text = _line(log, match)
         place = text.find(match.words)
@@ -158,7 +160,7 @@ def _launch(
             argued = Said("printed", match.line, match.words)
             break
     command: str | None = None
-    for match in by_kind.get("command", []):
+    for match in by_kind.get("command", [])[:TRIED]:
         text = _command(log, match)
         step = launch_of(text)
         if step is None:
@@ -174,7 +176,8 @@ def _launch(
 
 def launch_of(command: str) -> Step | None:
     """The step of a shell command that launches an engine, whatever prose stands before it."""
-    for text in (command, *(command[match.start() :] for match in _STARTS.finditer(command[:_PROSE]))):
+    starts = list(_STARTS.finditer(command[:_PROSE]))[:TRIED]
+    for text in (command, *(command[match.start() :] for match in starts)):
         found = [step for step in parse_command(text).steps if step.kind is CallKind.LAUNCH_SERVER]
         if found and found[0].fields.get("flags") is not None:
             return found[0]

@@ -15,8 +15,8 @@ from tools.engines.options import discover_options
 from tools.source.files import read_bytes, walk
 from tools.source.tree import SourceTree
 
-_GPUS = re.compile(r"""--gpus[= ]+['"\\]*(?:(device=)([\w,-]+)|(\d+)\b)""")
-_PORT = re.compile(r"(?:^|\s)(?:-p|--publish)[= ]+(?:[\d.]+:)?\d+:(\d+)")
+_GPUS = re.compile(r"""--gpus[= ]+['"\\]*(?:(device=)([\w,-]+)|([0-9]{1,6})\b)""")
+_PORT = re.compile(r"(?:^|\s)(?:-p|--publish)[= ]+(?:[\d.]+:)?\d+:([0-9]{1,5})\b")
 _LOCAL = ("127.0.0.1", "localhost")
 
 
@@ -167,7 +167,7 @@ class Reader:
 
 
 def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, str) and value.isdigit() and len(value) < 9 else None
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,8}", value) else None
 
 
 def _gpus(command: str, variables: Mapping[str, str]) -> tuple[str, int] | None:
@@ -175,5 +175,5 @@ def _gpus(command: str, variables: Mapping[str, str]) -> tuple[str, int] | None:
     if (listed := variables.get("CUDA_VISIBLE_DEVICES")) is not None:
         return "CUDA_VISIBLE_DEVICES", len([one for one in listed.split(",") if one.strip()])
     if match := _GPUS.search(command):
-        return "--gpus", len(match[2].split(",")) if match[1] else int(match[3][:6])
+        return "--gpus", len(match[2].split(",")) if match[1] else int(match[3])
     return None

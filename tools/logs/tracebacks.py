@@ -17,7 +17,7 @@ MESSAGE = 10
 AFTER = 20
 """Lines after which the message of an exception is over, whoever wrote them."""
 
-_FRAME = re.compile(r'\s*File "([^"\n]+)", line (\d+)(?:, in (.+))?$')
+_FRAME = re.compile(r'\s*File "([^"\n]+)", line (\d{1,9})(?:, in (.+))?$')
 _ERROR = re.compile(
     r"((?:[A-Za-z_][\w/<>]*\.)*(?:[A-Z_][\w/<>]*|\w*(?:[Ee]rror|[Tt]imeout|[Ee]xception)))(?:: ?(.*))?$"
 )

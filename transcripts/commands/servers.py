@@ -135,7 +135,7 @@ def is_flag(word: str) -> bool:
 def port(given: dict[str, Any]) -> int | None:
     """The port among flags."""
     value = given.get("--port")
-    return int(value) if isinstance(value, str) and value.isdigit() else None
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else None
 
 
 def _first(given: dict[str, Any], names: Sequence[str]) -> str | None:

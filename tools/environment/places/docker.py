@@ -43,7 +43,10 @@ class Docker:
             self._variables = dict(one.partition("=")[::2] for one in told["Config"].get("Env") or [])
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError(f"docker does not tell what {self._image} is ({error!r})") from None
-        self._container = self._ask("create", self._image, "true").strip().splitlines()[-1]
+        made = self._ask("create", self._image, "true").split()
+        if not made or not re.fullmatch(r"[0-9a-zA-Z]{4,128}", made[-1]):
+            raise ToolError(f"docker made no container of {self._image} to copy from")
+        self._container = made[-1]
 
     def close(self) -> None:
         if self._container:
