@@ -169,6 +169,8 @@ def test_two_clients_at_once_have_an_investigation_each(server: Server) -> None:
         (["-e", "/nowhere/at/all"], TOKEN, 3, "no folder"),
         (["-e", "x", "-p", "sglang"], TOKEN, 2, "not both"),
         (["--allow", "everything"], TOKEN, 2, "everything"),
+        (["--allow", "uses_gpu"], TOKEN, 2, "go together"),
+        (["--gpu-minutes", "5"], TOKEN, 2, "go together"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_one_line(

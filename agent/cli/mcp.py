@@ -35,6 +35,12 @@ GRANTED = [effect.value for effect in Effect if effect is not Effect.READS]
     help=f"What clients may do besides reading; repeatable: {', '.join(GRANTED)}.",
 )
 @click.option(
+    "--gpu-minutes",
+    type=click.FloatRange(min=0.1),
+    metavar="N",
+    help="With --allow uses_gpu: the most that all clients together may take.",
+)
+@click.option(
     "--http",
     "port",
     type=click.IntRange(0, 65535),
@@ -47,6 +53,7 @@ def mcp(
     arch: str | None,
     engine: str | None,
     allow: tuple[str, ...],
+    gpu_minutes: float | None,
     port: int | None,
 ) -> int:
     """Serve the tools to another agent, by the Model Context Protocol: over stdin and stdout, or HTTP.
@@ -62,6 +69,8 @@ def mcp(
     """
     requirements = requirements_of(packages)
     one_source(environment, requirements)
+    if (Effect.USES_GPU in allow) is not (gpu_minutes is not None):
+        raise CommandError("--allow uses_gpu and --gpu-minutes N go together: a GPU is lent for a time")
     token = "" if port is None else _token()
     home = the_home().prepare()
     if environment is not None:
@@ -70,12 +79,13 @@ def mcp(
 
         open_environment(home, environment)
     from agent.mcp.begin import Given
-    from agent.mcp.serve import serve
+    from agent.mcp.serve import Granted, serve
     from transcripts.redaction.secrets import Redactor, environment_secrets
 
     given = Given(environment, tuple(requirements), arch, engine)
     known = environment_secrets({**os.environ, TOKEN: token})
-    serve(home, given, frozenset(map(Effect, allow)), progress, Redactor(known), port, token)
+    granted = Granted(frozenset(map(Effect, allow)), gpu_minutes)
+    serve(home, given, granted, progress, Redactor(known), port, token)
     return 0
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
 
 from agent.board_tools import BOARD_TOOLS
+from agent.execute import batch_functions
 from agent.mcp.begin import Beginnings, Given
 from agent.mcp.desks import Desks
 from agent.mcp.http import HOST, PATH, listening, serve_http
+from agent.mcp.meter import Meter
 from agent.mcp.server import make_server
 from agent.mcp.stdio import serve_stdio
 from agent.policy import Grants, Policy
 from agent.session import Setting
+from memory.clock import SystemClock
 from memory.home import Home
 from memory.vocabulary import Effect
 from tools.errors import ToolError
@@ -24,10 +28,18 @@ from tools.registry import registry
 from transcripts.redaction.secrets import JSON
 
 
+@dataclass(frozen=True)
+class Granted:
+    """What clients may do besides reading. ``gpu_minutes`` are for all of them together."""
+
+    effects: frozenset[Effect] = frozenset()
+    gpu_minutes: float | None = None
+
+
 def serve(
     home: Home,
     given: Given,
-    allowed: frozenset[Effect],
+    granted: Granted,
     say: Callable[[str], None],
     redact: Callable[[JSON], JSON],
     port: int | None,
@@ -35,11 +47,17 @@ def serve(
 ) -> None:
     """Serve until the client closes its end (``port`` None: stdin and stdout), or until asked to end.
 
-    ``allowed``: effects besides reading. Raises ``ToolError`` where the port is taken.
+    Raises ``ToolError`` where the port is taken.
     """
-    policy = Policy(allowed | {Effect.READS})
+    policy = Policy(granted.effects | {Effect.READS})
     tools = {**registry(), **BOARD_TOOLS}
-    setting = Setting(say=say, tools=tools, policy=Grants(policy), redact=redact)
+    batches = batch_functions()
+    if granted.gpu_minutes is not None:
+        tools = Meter(granted.gpu_minutes, SystemClock()).metered(tools)
+        batches = {
+            name: batch for name, batch in batches.items() if tools[name].effect is not Effect.USES_GPU
+        }
+    setting = Setting(say=say, tools=tools, batches=batches, policy=Grants(policy), redact=redact)
     desks = Desks(home, Beginnings(home, given, policy), setting, shared=port is not None)
     server = make_server(desks, tools, policy)
     logging.getLogger().addHandler(_Said(say))
