@@ -415,6 +415,14 @@ def test_what_one_of_several_ways_fetches_stands_in_no_other_ways_way(engine: En
         engine.edit(METHOD, far + "            else:\n                return mm_small(", call)
 
 
+def test_what_is_fetched_on_a_way_that_refuses_the_device_is_not_waited_for(engine: Engine) -> None:
+    body = "import requests\nimport torch\n\n\ndef mm_far(a):\n    requests.get(a)\n"
+    refuse = "    if torch.cuda.get_device_capability()[0] == 12:\n        raise RuntimeError\n"
+    engine.add("minilib/more.py", f"{body}{refuse}    return a\n")
+    before_elm(engine, "from minilib.more import mm_far\nif otherlib.far():\n    mm_far(x)")
+    assert engine.verdicts("elm", "sm100", "sm120") == {"sm100": "unknown", "sm120": "no_static_obstacle"}
+
+
 FETCHING = """\
 import os
 from urllib.parse import urljoin

@@ -199,12 +199,15 @@ def call_function(
     refuse_unexpected(m, f, kwargs, frame, site)
     bind_arguments(m, f, args, kwargs, inner)
     m.stack.append(site)
+    fetched = len(m.fetches)
     try:
         value = _run_body(m, f, inner)
         return m.facts.named(value, inner.locals) if is_built(value) else value
     except Raised as error:
         if crossing is not None:
             crossing.works = False
+            if error.record is not None and Kind.ARCH in error.record.guard.kinds:
+                del m.fetches[fetched:]  # this device does not come to run what was fetched
         if not justified(m, error):
             _note_accident(m, f, error)
             return UNKNOWN
