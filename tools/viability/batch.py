@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,8 @@ Group = tuple[str, str]
 PARALLEL_FROM = 12
 """Cells below which a second process costs more than it brings."""
 MOST_WORKERS = 4
+WORTH_IT = 4
+"""Architectures that must be left of a component for a second worker to begin it too."""
 TELL_EVERY = 3.0
 """Seconds between two words of progress."""
 JOIN_SECONDS = 5.0
@@ -93,8 +96,9 @@ class Shares:
         """The next cell for a worker whose ``last`` was of this group; None if there is none for it.
 
         A group is never divided: to judge one cell the others of its group are run as well, so a second
-        worker would do it all again. Within one component some of the work is shared, so its other
-        architectures come first, then components that nobody has begun; large groups before small ones.
+        worker would do it all again. Within one component most of the work is shared, so its other
+        architectures come first, then components that nobody has begun; large groups before small ones. Of
+        what somebody else is at, a worker takes a part only where much is left: it starts from nothing.
         """
         own = self._left.get(last) if last is not None else None
         if own:
@@ -104,6 +108,10 @@ class Shares:
             return None
         begun = {component for component, _ in self._begun}
         mine = last[0] if last is not None else None
+        ahead = Counter(component for component, _ in fresh)
+        fresh = [one for one in fresh if one[0] == mine or one[0] not in begun or ahead[one[0]] >= WORTH_IT]
+        if not fresh:
+            return None
         group = max(
             fresh, key=lambda group: (group[0] == mine, group[0] not in begun, len(self._left[group]))
         )
