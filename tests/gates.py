@@ -140,7 +140,7 @@ def _own(text: str, major: int, minor: int) -> int | None:
 
 def controls(analysis: Analysis, root: str) -> list[tuple[str, int, str, str]]:
     """``(file, line, old, new)`` of numbers like an architecture's in functions that no run has entered."""
-    entered = {node for run in analysis._runs.values() for node in run.machine.active}
+    entered = {node for run in analysis.remembered.runs.values() for node in run.machine.active}
     found = []
     for file in sorted(analysis.world.texts(root)):
         module = analysis.world._modules.get(analysis.world.dotted(file))
@@ -166,9 +166,7 @@ def forget(analysis: Analysis, file: str) -> None:
     """Have a file read anew, and everything followed anew."""
     analysis.world._modules.pop(analysis.world.dotted(file), None)
     analysis.tree._lines.pop(file, None)
-    analysis._runs.clear()
-    analysis._kept.clear()
-    analysis._asked.clear()
+    analysis.remembered.forget()
 
 
 def moved(edit: Edit, before: Judgement, after: Judgement) -> bool:

@@ -44,7 +44,7 @@ def evaluated(analysis: Analysis, text: str, backend: str, arch: tuple[int, int]
     """The value of an expression on the numbers of a device and the value of an option, and who was asked."""
     option = analysis.option(COMPONENT)
     assert option is not None
-    facts = analysis._facts(option, backend, arch, analysis.scenario(COMPONENT, "nvfp4", {}))
+    facts = analysis.remembered.facts(option, backend, arch, analysis.scenario(COMPONENT, "nvfp4", {}))
     m = Machine(analysis.world, facts)
     module = Module(
         "expressions",

@@ -30,7 +30,7 @@ class Nothing(Kept[Run]):
 def facts(analysis: Analysis, backend: str, arch: tuple[int, int]) -> Facts:
     option = analysis.option(COMPONENT)
     assert option is not None
-    return analysis._facts(option, backend, arch, analysis.scenario(COMPONENT, "nvfp4", {}))
+    return analysis.remembered.facts(option, backend, arch, analysis.scenario(COMPONENT, "nvfp4", {}))
 
 
 def major(given: Facts) -> int:
@@ -95,11 +95,12 @@ def test_cells_judged_together_come_out_as_if_each_run_were_done() -> None:
     shared = Analysis(SourceTree(TREE), "sglang")
     together = with_stack(lambda: {cell: judged(shared, cell) for cell in cells})
     apart = Analysis(SourceTree(TREE), "sglang")
-    apart._kept = Nothing()
+    apart.remembered.kept = Nothing()
     assert together == with_stack(lambda: {cell: judged(apart, cell) for cell in cells})
     for seed in range(3):
         mixed = Analysis(SourceTree(TREE), "sglang")
         order = random.Random(seed).sample(cells, len(cells))
         assert together == with_stack(lambda: {cell: judged(mixed, cell) for cell in order})  # noqa: B023
 
-    assert len({id(run) for run in shared._runs.values()}) < len(shared._runs), "nothing was shared"
+    runs = shared.remembered.runs.values()
+    assert len({id(run) for run in runs}) < len(runs), "nothing was shared"

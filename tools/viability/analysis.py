@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from memory.vocabulary import Because, Verdict
 from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
-from tools.viability.cell import Cell, Judgement, RunCell, put_in_place
+from tools.viability.cell import CONTRASTS, Cell, Judgement, RunCell, put_in_place
 from tools.viability.compiled import CompiledCode
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
@@ -21,20 +21,20 @@ from tools.viability.fit import misfit
 from tools.viability.hostcode.follow import HostCode
 from tools.viability.hostcode.sources import Sources
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
-from tools.viability.interpreter.asked import Fact
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import World
-from tools.viability.interpreter.values import Kind, Tainted, bare, of
+from tools.viability.interpreter.values import bare
 from tools.viability.judge import judge
-from tools.viability.kept import Kept
 from tools.viability.kinds import kind_of
 from tools.viability.layers import Layer
 from tools.viability.life import run_layer
 from tools.viability.profile import covering, libraries, profile, scenarios
 from tools.viability.reach import Reach
+from tools.viability.remembered import Frozen, Remembered, Settled, frozen
 from tools.viability.runs import Run
 from tools.viability.settle import run_options
 from tools.viability.sizes import Changed, Sizes, nominal
+from tools.viability.suited import Suited
 from tools.viability.table import run_registered
 from tools.viability.undecided import unknown, unused_row
 
@@ -42,22 +42,8 @@ STACK_BYTES = 512 * 1024 * 1024
 
 
 Result = TypeVar("Result")
-Frozen = tuple[tuple[str, str], ...]
-"""A scenario as a key."""
-
-VARIABLE = "$"
-"""In a scenario, what the name of an environment variable begins with."""
-
 Under = Callable[[str, tuple[int, int]], Mapping[str, str]]
 """The scenario under which a backend is run on an architecture."""
-
-
-class Settled(str):
-    """A value that an option has because start-up chose it: it chooses ways, and proves nothing."""
-
-
-CONTRASTS = ((10, 0), (12, 0), (9, 0), (8, 9), (10, 3), (12, 1), (8, 0))
-"""Architectures that a refusal is contrasted with: one of each kind that engines tell apart."""
 
 
 class Analysis:
@@ -71,20 +57,12 @@ class Analysis:
         self.world = World(tree, assumed_modules(tree), absent_modules(), pinned_versions(tree))
         self.discovery = Discovery(self.world, self.profile, self.options)
         self.code = CompiledCode(tree)
-        self.host = HostCode(Sources(tree))
-        self._runs: dict[tuple[Any, ...], Run] = {}
-        self._kept: Kept[Run] = Kept()
-        self._plain: dict[Hashable, Facts] = {}
-        """For each key of what is kept, the scenario that stands for all: it decides what takes too long."""
         self.reach = Reach(tree, engine)
         self._kinds: dict[tuple[str, ...], dict[str, str]] = {}
-        self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
-        """Kinds of models that the runs of an option's value looked at."""
-        self._layers: dict[tuple[str, str | None], tuple[list[Layer], list[Layer]]] = {}
-        """Layers known to read an option, and those not tried yet."""
         self._misfits: dict[tuple[str, Frozen], str | None] = {}
-        self._suited: dict[tuple[Any, ...], Layer | None] = {}
         self.sizes = Sizes(self)
+        self.remembered = Remembered(self.discovery, HostCode(Sources(tree)), self.sizes.tell)
+        self.layers = Suited(self.discovery, self._run)
 
     def prepare(self) -> None:
         """Find now what every cell needs, so that forked workers share it; what comes later stays small."""
@@ -126,7 +104,7 @@ class Analysis:
         """
         option = self.option(cell.component)
         if option is not None and models:
-            layer = None if self.is_registered(option) else self.layer_for(option, cell.backend, scenario)
+            layer = self.layer_of(option, cell.backend, scenario)
             unused = self.reach.unused(layer, models) if layer is not None else None
             if layer is not None and unused is not None:
                 return unused_row(cell, unused, layer.root)
@@ -140,7 +118,7 @@ class Analysis:
                 **{kind.attribute: member for kind, member in zip(kinds, members, strict=True)},
             }
             found = self.judge_under(cell, nominal(under))
-            asked = self._asked.get((field, cell.backend, cell.arch, _frozen(nominal(under))), set())
+            asked = self.remembered.asked(field, cell.backend, cell.arch, nominal(under))
             if option is not None and nominal(under) != under:
                 found = self.sizes.judge(cell, option, under, found)
             found.under |= {name: under[name] for name in sorted(asked)}
@@ -156,6 +134,10 @@ class Analysis:
             told = [kind_of(Machine(self.world, facts), kind, models) for kind in self.discovery.kinds]
             self._kinds[models] = {name: member for name, member in told if member is not None}
         return self._kinds.get(models, {})
+
+    def layer_of(self, option: Option, backend: str, scenario: Mapping[str, str]) -> Layer | None:
+        """The layer that a backend is judged in; none where the option's values are names in a table."""
+        return None if self.is_registered(option) else self.layers.for_backend(option, backend, scenario)
 
     def is_registered(self, option: Option) -> bool:
         """Whether the option's values are names in a table of their own."""
@@ -176,7 +158,7 @@ class Analysis:
         others = [value.value for value in option.values]
 
         def options(backend: str, arch: tuple[int, int], scenario: Mapping[str, str] = scenario) -> Run:
-            return self._remember(("options",), option, backend, arch, scenario, self._run_options)
+            return self.remembered.of(("options",), option, backend, arch, scenario, self._run_options)
 
         def as_settled(backend: str, arch: tuple[int, int]) -> Mapping[str, str]:
             """The scenario with what start-up puts into options that nobody set."""
@@ -197,9 +179,9 @@ class Analysis:
                 return judged
         other = checked.puts[0] if len(checked.puts) == 1 and checked.puts[0] in others else None
         if other is not None and not options(other, cell.arch).puts:
-            asked = partial(_key, option.field, arch=cell.arch, scenario=scenario)
+            asked = partial(self.remembered.asked, option.field, arch=cell.arch, scenario=scenario)
             judged = self.judge_under(replace(cell, backend=other), scenario, changed)
-            self._asked.setdefault(asked(cell.backend), set()).update(self._asked.get(asked(other), set()))
+            asked(cell.backend).update(asked(other))
             return put_in_place(cell, other, judged)
         judged = self._judge_way(cell, option, options, lambda *_: scenario, changed)
         settled = self._settled(option, checked)
@@ -250,7 +232,7 @@ class Analysis:
         """Why nothing is said of an option in this version, if so; whatever kind of model."""
         kinds = {kind.attribute: kind.members for kind in self.discovery.kinds if kind.attribute in scenario}
         fixed = {name: value for name, value in scenario.items() if name not in kinds}
-        key = (option.field, _frozen(fixed))
+        key = (option.field, frozen(fixed))
         if key not in self._misfits:
             unders = [
                 {**fixed, **dict(zip(kinds, members, strict=True))}
@@ -275,8 +257,9 @@ class Analysis:
             def registered(backend: str, arch: tuple[int, int]) -> Run:
                 place, scenario = places.get(backend), under(backend, arch)
                 if place is None:
-                    return Run(Machine(self.world, self._facts(option, backend, arch, scenario)), None)
-                return self._remember(
+                    facts = self.remembered.facts(option, backend, arch, scenario)
+                    return Run(Machine(self.world, facts), None)
+                return self.remembered.of(
                     ("table", *place),
                     option,
                     backend,
@@ -286,88 +269,18 @@ class Analysis:
                 )
 
             return registered
-        if next(self._layers_of(option, nominal(under(cell.backend, cell.arch))), None) is None:
+        if next(self.layers.of(option, nominal(under(cell.backend, cell.arch))), None) is None:
             return None
 
         def lived(backend: str, arch: tuple[int, int]) -> Run:
             scenario = under(backend, arch)
-            layer = self.layer_for(option, backend, scenario)
+            layer = self.layers.for_backend(option, backend, scenario)
             assert layer is not None
-            if layer.unsuited and self._refused_alike(option, backend, arch, nominal(scenario)):
+            if layer.unsuited and self.layers.refused_alike(option, backend, arch, nominal(scenario)):
                 layer = replace(layer, unsuited=False)
             return self._run(layer, option, backend, arch, scenario)
 
         return lived
-
-    def _layers_of(self, option: Option, scenario: Mapping[str, str]) -> Iterator[Layer]:
-        """The layers whose life reads the option, seen by running each; the one most often built first."""
-        key = (option.field, scenario.get("quantization"))
-        if key not in self._layers:
-            built = self.discovery.built
-            ranked = sorted(
-                self.discovery.layers, key=lambda layer: -sum(built[name] for _, name in layer.classes)
-            )
-            self._layers[key] = ([], ranked)
-        found, rest = self._layers[key]
-        yield from found
-        values = [value.value for value in option.values[:2]]
-        while rest:
-            layer = rest[0]
-            ways = ((arch, value) for arch in CONTRASTS[:2] for value in values)
-            reads = any(self._run(layer, option, value, arch, scenario).observed for arch, value in ways)
-            rest.pop(0)  # only now: what failed on the way is tried again
-            if reads:
-                found.append(layer)
-                yield layer
-
-    def layer_for(self, option: Option, backend: str, scenario: Mapping[str, str]) -> Layer | None:
-        """The first layer that a backend works for on some architecture; else the first of all.
-
-        A backend may be made for another kind of layer than most models have: that it is refused there says
-        nothing about it.
-        """
-        scenario = nominal(scenario)  # a layer is found for no certain model
-        key = (option.field, backend, tuple(sorted(scenario.items())))
-        if key not in self._suited:
-            works = (
-                layer
-                for archs in (CONTRASTS[:3], CONTRASTS[-1:])
-                for layer in self._candidates(option, scenario)
-                for arch in archs
-                if self._works(self._run(layer, option, backend, arch, scenario))
-            )
-            suited = next(works, None)
-            if suited is None:
-                readers = list(self._layers_of(option, scenario))
-                suited = replace(readers[0], unsuited=len(readers) > 1) if readers else None
-            self._suited[key] = suited
-        return self._suited[key]
-
-    def _candidates(self, option: Option, scenario: Mapping[str, str]) -> Iterator[Layer]:
-        """The layers that read an option, then the same with each flag that a model may set."""
-        plain: list[Layer] = []
-        for layer in self._layers_of(option, scenario):
-            plain.append(layer)
-            yield layer
-        for layer in plain if len(plain) > 1 else []:
-            yield from self.discovery.of_other_kinds(layer)
-
-    def _refused_alike(
-        self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
-    ) -> bool:
-        """Whether one test refuses a backend in every kind of layer: then the kind makes no difference."""
-        runs = (
-            self._run(layer, option, backend, arch, scenario) for layer in self._candidates(option, scenario)
-        )
-        first = _refusal(next(runs))
-        return first is not None and all(_refusal(run) == first for run in runs)
-
-    @staticmethod
-    def _works(run: Run) -> bool:
-        refused = run.refused
-        # What a package is missing for says nothing about the kind of layer.
-        stands = refused is None or not refused.proven or refused.cause in ("import", "name")
-        return run.observed and run.problem is None and stands
 
     def _run(
         self, layer: Layer, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
@@ -376,7 +289,7 @@ class Analysis:
         checkpoint = scenarios().get(scenario["quantisation"], {}).get("checkpoint", {})
         checkpoint = self.sizes.quantisation(scenario) or checkpoint
         built = self.sizes.built(layer, scenario)
-        return self._remember(
+        return self.remembered.of(
             ("layer", layer.name),
             option,
             backend,
@@ -386,95 +299,15 @@ class Analysis:
         )
 
     def _run_options(self, facts: Facts, key: Hashable) -> Run:
-        return run_options(self.discovery, facts, self._kept, key, self._plain[key])
-
-    def _remember(
-        self,
-        way: tuple[str, ...],
-        option: Option,
-        backend: str,
-        arch: tuple[int, int],
-        scenario: Mapping[str, str],
-        run: Callable[[Facts, Hashable], Run],
-    ) -> Run:
-        key = (way, option.field, backend, arch, _frozen(scenario))
-        if key not in self._runs:
-            facts = self._facts(option, backend, arch, scenario)
-            kinds = {kind.attribute for kind in self.discovery.kinds if kind.attribute in scenario}
-            fixed = {name: value for name, value in scenario.items() if name not in kinds}
-            same = (way, option.field, _frozen(fixed), tuple(sorted(kinds)))
-
-            if same not in self._plain:
-                some = {kind.attribute: kind.members[0] for kind in self.discovery.kinds}
-                some = {name: member for name, member in some.items() if name in kinds}
-                first = option.values[0].value
-                self._plain[same] = self._facts(option, first, CONTRASTS[0], {**fixed, **some})
-
-            def work(facts: Facts) -> Run:
-                made = run(facts, same)
-                made.looked_at = frozenset(facts.given)
-                return made
-
-            self._runs[key] = self._kept.of(same, facts, work)
-            asked = self._asked.setdefault((option.field, backend, arch, _frozen(scenario)), set())
-            asked.update(kind for kind in kinds if Fact(kind) in facts.asked)
-        return self._runs[key]
-
-    def facts_of_model(self, scenario: Mapping[str, str]) -> Facts:
-        """The facts under which a model's own constructor runs: no option is under test."""
-        facts = Facts(self.world, self.profile, self.discovery.option_table, CONTRASTS[0], None, None)
-        self.sizes.tell(facts, scenario)
-        return facts
-
-    def _facts(
-        self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
-    ) -> Facts:
-        facts = Facts(self.world, self.profile, self.discovery.option_table, arch, option.field, backend)
-        facts.tell(
-            {
-                kind.attribute: (kind, scenario[kind.attribute])
-                for kind in self.discovery.kinds
-                if kind.attribute in scenario
-            }
-        )
-        facts.operators = self.discovery.operators
-        facts.host = self.host
-        self.sizes.tell(facts, scenario)
-        name = scenario.get("quantization")
-        facts.overrides["quantization"] = Tainted(None if name == "none" else name, of(Kind.QUANTISATION))
-        for key, value in scenario.items():
-            if key.startswith(VARIABLE):
-                facts.environment[key.removeprefix(VARIABLE)] = value
-            if key in self.discovery.option_table.fields and key != "quantization":
-                kind = Kind.SOFT if isinstance(value, Settled) else Kind.PARALLELISM
-                facts.overrides[key] = Tainted(value, of(kind))
-        return facts
+        return run_options(self.discovery, facts, self.remembered.kept, key, self.remembered.plain[key])
 
 
 def _always(scenario: Mapping[str, str], *_: Any) -> Mapping[str, str]:
     return scenario
 
 
-def _key(
-    field: str, backend: str, *, arch: tuple[int, int], scenario: Mapping[str, str]
-) -> tuple[str, str, tuple[int, int], Frozen]:
-    return field, backend, arch, _frozen(scenario)
-
-
 def _refuses(run: Run) -> bool:
     return run.refused is not None and run.refused.proven
-
-
-def _refusal(run: Run) -> tuple[object, ...] | None:
-    """What refuses a run, whatever kind of layer it is of: a test of the device, or certain other tests."""
-    refused = run.refused
-    if refused is None or not refused.proven or Kind.MODEL in refused.guard.kinds:
-        return None
-    return refused.site, Kind.ARCH if Kind.ARCH in refused.guard.kinds else refused.guard.sites
-
-
-def _frozen(scenario: Mapping[str, str]) -> Frozen:
-    return tuple(sorted(scenario.items()))
 
 
 def _preference(judged: Judgement) -> int:

@@ -12,6 +12,9 @@ from tools.viability.runs import Run
 AUTOMATIC = ("auto", "none", "default")
 """Values that leave the choice to the engine; they may share their way with what they resolve to."""
 
+CONTRASTS = ((10, 0), (12, 0), (9, 0), (8, 9), (10, 3), (12, 1), (8, 0))
+"""Architectures that a refusal is contrasted with: one of each kind that engines tell apart."""
+
 
 @dataclass(frozen=True)
 class Cell:

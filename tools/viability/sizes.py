@@ -88,7 +88,7 @@ class Sizes:
         if without.row.verdict in (Verdict.BLOCKED, Verdict.NOT_APPLICABLE):
             return without
         judged: list[Judgement] = []
-        layer = None if analysis.is_registered(option) else analysis.layer_for(option, cell.backend, scenario)
+        layer = analysis.layer_of(option, cell.backend, scenario)
         if layer is not None and CONFIG in scenario:
             for number, built in self._different(layer, scenario):
                 one = self._judge(cell, {**scenario, PLACE: str(number)})
@@ -134,7 +134,9 @@ class Sizes:
         for item in registered(analysis.tree, engine, Modules(analysis.tree)):
             if item.architecture in checkpoint.classes and item.class_file is not None:
                 model = (analysis.world.dotted(item.class_file), item.class_name)
-                return survey(analysis.discovery, analysis.facts_of_model(scenario), layer, checkpoint, model)
+                return survey(
+                    analysis.discovery, analysis.remembered.facts_of_model(scenario), layer, checkpoint, model
+                )
         return []
 
 
