@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from investigations import QUESTION, sound, transcript
 from model_runs import DECIDES, FERN, GATES, bodies, environment_in, investigate, results, the_end
+from program import START, variables
 from scripted_model import ScriptedModel, call, say
 from tiny_engine import write_engine
 
 from agent.cli.main import run
 from memory.home import Home
-from transcripts.events import Answered, Asked, Returned
+from transcripts.events import Answered, Asked, Noted, Returned
+from transcripts.log import read
 
 
 @pytest.fixture
@@ -127,3 +133,41 @@ def test_auto_takes_the_planner_where_no_model_is_configured(
     assert "driver: planner (no model is configured)" in capfd.readouterr().err
     assert run(["investigate", QUESTION, "-e", str(engine), "--driver", "llm"]) == 3
     assert "--model or ASSAY_MODEL" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"), [(b"n\n", "the person was asked and refused"), (b"y\n", "neither an")]
+)
+def test_at_a_terminal_the_person_is_asked_with_the_exact_call(
+    typed: bytes, words: str, home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install = say(None, call("create_environment", packages=["left-pad==1.0"]))
+
+    def look(request: dict[str, Any]) -> None:
+        assert words in results(request)[0]
+
+    steps = [install, say(None, the_end(result="stopped"), look=look)]
+    ours, theirs = pty.openpty()
+    with ScriptedModel(steps).use(monkeypatch), os.fdopen(ours, "rb", buffering=0) as terminal:
+        process = subprocess.Popen(
+            [*START, "investigate", QUESTION, "-e", str(engine), "--json"],
+            env=variables(home.root), stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs,
+        )  # fmt: skip
+        os.close(theirs)
+        said = b""
+        while b"[y/N]" not in said:
+            said += terminal.read(4096)
+        os.write(terminal.fileno(), typed)
+        with suppress(OSError):  # the end of a terminal
+            while more := terminal.read(4096):
+                said += more
+        assert process.wait() == 4
+    assert b"the model asks for create_environment (writes_environment)" in said
+    assert b'"left-pad==1.0"' in said
+    allowed = [one.text for one in bodies_of(home, Noted) if "allowed by the person" in one.text]
+    assert len(allowed) == (typed == b"y\n")
+
+
+def bodies_of(home: Home, kind: type) -> list[Any]:
+    (path,) = home.transcripts.glob("*.jsonl")
+    return [event.data for event in read(path) if isinstance(event.data, kind)]

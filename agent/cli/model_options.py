@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.cli.common import CommandError, progress
-from agent.text import safe
+from agent.text import safe_block
 from memory.home import Home
 from memory.terms import Effect
 
@@ -112,5 +112,6 @@ class ModelOptions:
 def _ask(tool: AnyTool, called: Called) -> bool:
     """Show the exact call to the person, and ask."""
     progress(f"{called.call}: the model asks for {tool.name} ({tool.effect})")
-    click.echo(safe(json.dumps(called.input, indent=1, ensure_ascii=False, sort_keys=True)), err=True)
-    return click.confirm(f"run {tool.name} with this?", default=False, err=True)
+    click.echo(safe_block(json.dumps(called.input, indent=1, ensure_ascii=False, sort_keys=True)), err=True)
+    click.echo(f"run {tool.name} with this? [y/N] ", nl=False, err=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
