@@ -85,6 +85,7 @@ def test_a_checkout_is_read_through_the_environment_that_it_is_installed_in(
     assert f"sglang is a checkout there: {tmp_path}/work/python" in lines
     # The same is not copied twice; what was edited is another environment, and the first one stays.
     assert arrived(home, str(venv), lines.append) == name
+    assert lines[-1] == f"nothing there has changed: {name}"
     (tmp_path / "work/python/sglang/srt/gates.py").write_text("# edited\n")
     again = arrived(home, str(venv), lines.append)
     assert again != name
@@ -126,6 +127,10 @@ def test_an_image_is_copied_through_docker(
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[-1] == "rm -f c0ffee"
     assert not any(call.startswith(("run", "exec", "start")) for call in calls)
+    assert arrived(home, "docker:maple:1", lambda _: None) == name
+    assert not any(
+        call.startswith("cp") for call in (tmp_path / "calls").read_text().splitlines()[len(calls) :]
+    )
     with pytest.raises(ToolError, match="No such image"):
         arrived(home, "docker:birch:2", lambda _: None)
     with pytest.raises(ToolError, match="names no image"):
@@ -144,6 +149,11 @@ def test_another_host_is_read_through_the_persons_own_ssh(
     assert found.packages == {"sglang": "9.9.0", "torch": "2.9.1"}
     assert (found.root / "sglang/srt/gates.py").is_file(), "a checkout there is read through too"
     assert not list(tmp_path.rglob("owned*"))
+    lines: list[str] = []
+    assert arrived(home, f"ssh://box{strange}", lines.append) == name
+    assert lines == [f"nothing there has changed: {name}"]
+    (tmp_path / "work/python/sglang/srt/gates.py").write_text("# edited\n")
+    assert arrived(home, f"ssh://box{strange}", lines.append) != name
     with pytest.raises(ToolError, match="Could not resolve hostname"):
         arrived(home, "ssh://nowhere/x", lambda _: None)
     with pytest.raises(ToolError, match="no installed packages there"):

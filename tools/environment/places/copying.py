@@ -19,7 +19,7 @@ from tools.environment.earlier import Progress, write
 from tools.environment.model import Environment
 from tools.environment.places.place import Place
 from tools.environment.staging import Staging, writing
-from tools.environment.store import DESCRIPTION, ORIGIN, SITE, load
+from tools.environment.store import DESCRIPTION, ORIGIN, SITE, list_environments, load, origin_of
 from tools.errors import ToolError
 from tools.source.tree import SourceTree, name_of_info, read_head, recorded_files
 
@@ -29,12 +29,16 @@ NESTED = ("", "src", "python")
 
 def copied(home: Home, place: Place, progress: Progress) -> Environment:
     """The copy of what lies at ``place``, made now unless the same was copied before."""
-    progress(f"copying the engines and kernel libraries of {place.label}")
     with writing(home), Staging(home.prepare().environments) as stage:
         site = stage.whole / SITE
         site.mkdir()
         with closing(place):
             place.open(stage.work)
+            mark = place.mark()
+            if known := _copied_before(home, place.label, mark):
+                progress(f"nothing there has changed: {known.name}")
+                return known
+            progress(f"copying the engines and kernel libraries of {place.label}")
             folder = place.infos(site)
             checkouts = _take(place, folder, site)
         packages = {distribution(name): version for name, version in SourceTree(site).packages.items()}
@@ -62,13 +66,22 @@ def copied(home: Home, place: Place, progress: Progress) -> Environment:
         for line in told(site, {distribution(name) for name in wanted()} - checkouts.keys()):
             progress(line)
         write(stage.whole / DESCRIPTION, json.dumps(environment.document(), indent=1, ensure_ascii=False))
-        origin = {"from": place.label, "folder": folder, "checkouts": checkouts}
+        origin = {"from": place.label, "folder": folder, "checkouts": checkouts, "mark": mark}
         write(stage.whole / ORIGIN, json.dumps(origin, indent=1, ensure_ascii=False, sort_keys=True))
         if not stage.publish(environment.name):
             progress("it is as it was copied before")
             return load(home.environments / environment.name)
     progress(f"copied {len(files)} files to {environment.name}")
     return environment
+
+
+def _copied_before(home: Home, label: str, mark: str) -> Environment | None:
+    """The copy that was made of the same, where the place tells that it is."""
+    for environment in list_environments(home) if mark else ():
+        origin = origin_of(environment)
+        if origin.get("from") == label and origin.get("mark") == mark:
+            return environment
+    return None
 
 
 def wanted() -> dict[str, str]:

@@ -41,12 +41,9 @@ class Docker:
         try:
             told = json.loads(self._ask("image", "inspect", self._image))[0]
             self._variables = dict(one.partition("=")[::2] for one in told["Config"].get("Env") or [])
+            self._id = str(told["Id"])
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError(f"docker does not tell what {self._image} is ({error!r})") from None
-        made = self._ask("create", self._image, "true").split()
-        if not made or not re.fullmatch(r"[0-9a-zA-Z]{4,128}", made[-1]):
-            raise ToolError(f"docker made no container of {self._image} to copy from")
-        self._container = made[-1]
 
     def close(self) -> None:
         if self._container:
@@ -54,7 +51,14 @@ class Docker:
                 self._ask("rm", "-f", self._container)
             self._container = ""
 
+    def mark(self) -> str:
+        return self._id
+
     def infos(self, site: Path) -> str:
+        made = self._ask("create", self._image, "true").split()
+        if not made or not re.fullmatch(r"[0-9a-zA-Z]{4,128}", made[-1]):
+            raise ToolError(f"docker made no container of {self._image} to copy from")
+        self._container = made[-1]
         for folder in self._candidates():
             try:
                 found = list(self._copy(folder, site, info_of))

@@ -7,7 +7,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.environment.adopt import packages_folder
+from memory.canonical import sha256_of
+from tools.environment.adopt import adopt, packages_folder
+from tools.environment.changes import editable
 from tools.environment.patches import local_diff
 from tools.environment.places.place import MOST_BYTES
 from tools.errors import ToolError
@@ -25,6 +27,13 @@ class Local:
 
     def close(self) -> None:
         pass
+
+    def mark(self) -> str:
+        root = packages_folder(self._path.absolute())
+        checkouts = {where for info in root.glob("*.dist-info") if (where := editable(info))}
+        return sha256_of(
+            [adopt(self._path).fingerprint, *(_told(Path(where)) for where in sorted(checkouts))]
+        )
 
     def infos(self, site: Path) -> str:
         root = packages_folder(self._path.absolute())
@@ -50,6 +59,13 @@ class Local:
         except ToolError:
             return []  # no git, or a checkout that it does not read: the files count as they are
         return [line[6:] for line in text.splitlines() if line.startswith("+++ b/")]
+
+
+def _told(folder: Path) -> str:
+    try:
+        return adopt(folder).fingerprint
+    except ToolError:
+        return "none"
 
 
 def _size(folder: Path) -> int:

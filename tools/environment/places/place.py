@@ -28,6 +28,9 @@ class Place(Protocol):
     def close(self) -> None:
         """Leave nothing behind."""
 
+    def mark(self) -> str:
+        """What tells that nothing there has changed, without copying it; empty where that cannot be told."""
+
     def infos(self, site: Path) -> str:
         """Put every ``*.dist-info`` into ``site``; the path of the folder that they lie in there."""
 
