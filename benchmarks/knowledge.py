@@ -1,6 +1,6 @@
 """What a large knowledge base costs: many findings with evidence from real packages, by the public import.
 
-    python -P benchmarks/knowledge.py -e SITE-PACKAGES [--findings N] [--json]
+    python -P benchmarks/knowledge.py -e SITE-PACKAGES [--against SITE-PACKAGES] [--findings N] [--json]
 
 Makes an export of N findings that cite lines of the packages in the folder, imports it with `agent findings
 import -e` into an empty home, and asks it: searches, lists, the matrix, and `stale` on 10,000 of them. Prints
@@ -45,6 +45,7 @@ VERDICTS = (Verdict.BLOCKED, Verdict.REROUTED, Verdict.NO_STATIC_OBSTACLE)
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-e", "--environment", required=True)
+    parser.add_argument("--against", help="Other packages to check findings against; else the same.")
     parser.add_argument("--findings", type=int, default=100_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -56,7 +57,7 @@ def main() -> int:
         result: dict[str, Any] = {"export_mb": export.stat().st_size / 1e6}
         result |= imported(home, export, args.environment, args.findings)
         result |= asked(home)
-        result |= checked(home, args.environment)
+        result |= checked(home, args.environment, args.against or args.environment)
         plans = query_plans(home)
     over = [
         key
@@ -168,14 +169,14 @@ def asked(home: Home) -> dict[str, float]:
     }  # fmt: skip
 
 
-def checked(home: Home, environment: str) -> dict[str, float]:
+def checked(home: Home, environment: str, against: str) -> dict[str, float]:
     views = Views(home)
-    now = adopt(Path(environment))
+    before, now = adopt(Path(environment)), adopt(Path(against))
     found = {}
     for name in ("cold", "warm"):
         started = time.process_time()
         rows = views.findings(limit=10_000, disputed=True)
-        counted = len(list(check(home, views, rows, now, None, now)))
+        counted = len(list(check(home, views, rows, now, None, before)))
         found[f"stale_10000_{name}_s"] = time.process_time() - started
         assert counted == len(rows)
     return found

@@ -426,6 +426,17 @@ def test_what_differs_is_shown(
 # Documents that are none
 
 
+@pytest.mark.parametrize("command", ["import", "merge", "diff"])
+def test_what_is_no_file_is_refused_in_one_line(
+    agent: Callable[..., str], home: Home, tmp_path: Path, command: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("nowhere", ".", "pipe"):
+        said = agent(home, command, tmp_path / name, code=2)
+        assert len(said.splitlines()) == 1, said
+        assert "no file" in said or "no plain file" in said
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

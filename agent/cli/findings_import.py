@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ def import_(file: str, environments: tuple[str, ...], packages: tuple[str, ...],
     from tools.findings.accounts import looks_like_cases
     from tools.findings.share import digest, read
 
-    path = Path(file)
+    path = _file(file)
     if path.suffix == ".db":
         raise CommandError(f"{file} is a database; bring its findings in with: agent findings merge {file}")
     if looks_like_cases(path):
@@ -81,9 +82,9 @@ def merge(database: str, environments: tuple[str, ...], packages: tuple[str, ...
     from tools.findings.other import read_database
     from tools.findings.share import digest
 
-    path = Path(database)
+    path = _file(database)
     given = read_database(path)
-    source = {"file": path.name, "sha256": digest(path) if path.is_file() else ""}
+    source = {"file": path.name, "sha256": digest(path)}
     return _bring(the_home(), given, source, environments, packages, as_json=as_json)
 
 
@@ -105,7 +106,7 @@ def diff(other: str, as_json: bool) -> int:
     from tools.findings.other import read_database
     from tools.findings.share import finding_of, read
 
-    path = Path(other)
+    path = _file(other)
     given = read_database(path) if path.suffix == ".db" else read(path)
     theirs = {one[0].id: one[0].claim for one in given if not isinstance(one[0], str)}
     views, code = views_of(the_home())
@@ -129,6 +130,18 @@ def diff(other: str, as_json: bool) -> int:
         say([f"{both} in both, {len(sides[0])} only here, {len(sides[1])} only there; "
              f"of {len(otherwise)} subjects they say different things"])  # fmt: skip
     return code or (1 if sides[0] or sides[1] else 0)
+
+
+def _file(name: str) -> Path:
+    """A file that can be read through; a pipe would never end. Raises :class:`CommandError`."""
+    path = Path(name)
+    if not path.exists():
+        raise CommandError(f"there is no file {name}")
+    if not path.is_file():
+        raise CommandError(f"{name} is no plain file; expected an export, public cases, or a database")
+    if not os.access(path, os.R_OK):
+        raise CommandError(f"{name} cannot be read; see to its permissions")
+    return path
 
 
 def _bring(

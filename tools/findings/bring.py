@@ -7,6 +7,7 @@ database is folded from it as from any other. Bringing the same again changes no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,8 @@ from memory.clock import Clock, Ids
 from memory.home import Home
 from memory.vocabulary import Capsule, Finding
 from tools.errors import ToolError
-from tools.findings.admit import Admitted, Door
+from tools.findings.admit import Door
+from tools.findings.share import Given
 from transcripts.events import IMPORT, Body, Concluded, Found, Noted, Opened
 from transcripts.log import Log
 
@@ -37,7 +39,7 @@ class Brought:
 
 def bring(
     home: Home,
-    given: Iterable[tuple[Finding, Capsule | None] | tuple[str, str]],
+    given: Iterable[Given],
     known: set[str],
     door: Door,
     *,
@@ -50,63 +52,64 @@ def bring(
     """Let in what holds of ``given``, whose ids are not ``known``. A pair of two texts is what could not even
     be read: its name, and why. ``source`` says in the transcript where they are from."""
     done = Brought()
-    admitted: list[tuple[Admitted, Capsule | None]] = []
-    seen = set(known)
+    name = ids.investigation(clock)
+    opened = Opened(
+        investigation=name,
+        program=program,
+        driver=IMPORT,
+        question=f"findings from {source.get('file', 'elsewhere')}",
+        seed=0,
+        options=source,
+    )
+    # Looked at one by one as they are written, however many there are; the file has no name until all are.
+    bodies = _bodies(done, name, given, set(known), door, tell)
+    with suppress(_NothingNewError):
+        path = home.transcripts / f"{name}.jsonl"
+        Log.create(path, opened, clock, ((clock.now(), body) for body in bodies)).close()
+        done.transcript = name
+    return done
+
+
+class _NothingNewError(Exception):
+    """There is nothing to write a transcript of."""
+
+
+def _bodies(
+    done: Brought, name: str, given: Iterable[Given], seen: set[str], door: Door, tell: Tell
+) -> Iterator[Body]:
     for number, one in enumerate(given, start=1):
         if number % 10_000 == 0:
-            tell(f"{number} findings looked at, {len(admitted)} new")
+            tell(f"{number} findings looked at, {len(done.new)} new")
         finding, capsule = one
         if isinstance(finding, str) or isinstance(capsule, str):
             done.refused.append((str(finding), str(capsule)))
         elif finding.id in seen:
             done.known += 1
-        else:
-            _let_in(door, finding, capsule, seen, done, admitted)
-    if admitted:
-        done.transcript = ids.investigation(clock)
-        opened = Opened(
-            investigation=done.transcript,
-            program=program,
-            driver=IMPORT,
-            question=f"findings from {source.get('file', 'elsewhere')}",
-            seed=0,
-            options=source,
-        )
-        path = home.transcripts / f"{done.transcript}.jsonl"
-        bodies = _bodies(done, admitted)
-        Log.create(path, opened, clock, ((clock.now(), body) for body in bodies)).close()
-    return done
+        elif (admitted := _let_in(door, finding, capsule, seen, done)) is not None:
+            here = {"transcript": name, "event": len(done.new)}
+            yield Found(finding=admitted.model_copy(update=here), capsule=capsule)
+    if not done.new:
+        raise _NothingNewError
+    for who, why in done.refused[:_REFUSALS]:
+        yield Noted(text=f"refused {who}: {why}")
+    counted = f"{len(done.new)} new, {done.known} known, {len(done.refused)} refused"
+    yield Concluded(exit_reason="answered", exit_code=0, summary=counted)
 
 
 def _let_in(
-    door: Door,
-    finding: Finding,
-    capsule: Capsule | None,
-    seen: set[str],
-    done: Brought,
-    admitted: list[tuple[Admitted, Capsule | None]],
-) -> None:
+    door: Door, finding: Finding, capsule: Capsule | None, seen: set[str], done: Brought
+) -> Finding | None:
+    """The finding as it is kept; None where it is refused, or known as that."""
     try:
         one = door.admit(finding, capsule)
     except ToolError as error:
         done.refused.append((finding.id, str(error)))
-        return
+        return None
     if one.finding.id in seen:
         done.known += 1
-        return
+        return None
     seen |= {finding.id, one.finding.id}
     done.new.append(one.finding.id)
     if one.because is not None:
         done.reports[one.finding.id] = one.because
-    admitted.append((one, capsule))
-
-
-def _bodies(done: Brought, admitted: list[tuple[Admitted, Capsule | None]]) -> Iterator[Body]:
-    assert done.transcript is not None
-    for event, (one, capsule) in enumerate(admitted, start=1):
-        here = {"transcript": done.transcript, "event": event}
-        yield Found(finding=one.finding.model_copy(update=here), capsule=capsule)
-    for name, why in done.refused[:_REFUSALS]:
-        yield Noted(text=f"refused {name}: {why}")
-    counted = f"{len(done.new)} new, {done.known} known, {len(done.refused)} refused"
-    yield Concluded(exit_reason="answered", exit_code=0, summary=counted)
+    return one.finding

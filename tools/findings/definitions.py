@@ -58,14 +58,25 @@ def _definitions(lines: Sequence[str]) -> dict[str, Region]:
 
     for at, line in enumerate(lines):
         text = line.strip()
-        quote, within = _quoted(text, quote), quote is not None
-        if within or not text or text.startswith("#") or text[0] in ")]}":
-            last = at + 1 if text and not text.startswith("#") else last
+        within = quote is not None
+        if within or '"""' in text or "'''" in text:
+            quote = _quoted(text, quote)
+        if within or not text or text[0] in "#)]}":
+            last = at + 1 if text and text[0] != "#" else last
             continue
         indent = len(line) - len(line.lstrip())
-        defines = _DEFINES.match(line)
+        if (
+            decorated is None
+            and open_
+            and not open_[-1][3]
+            and indent > open_[-1][0]
+            and text[0] not in "@dca"
+        ):
+            last = at + 1  # the body of a function
+            continue
+        defines = _DEFINES.match(line) if text[0] in "dca" else None
         outer = next((f"{name}." for depth, name, _, _ in reversed(open_) if depth < indent), "")
-        if text.startswith("@"):
+        if text[0] == "@":
             if decorated is None:
                 close(indent)
                 decorated = at
@@ -76,8 +87,8 @@ def _definitions(lines: Sequence[str]) -> dict[str, Region]:
             decorated = None
         elif decorated is None:
             close(indent)
-            assigns = _ASSIGNS.match(text)
-            if assigns and (not open_ or open_[-1][3]):
+            assigns = _ASSIGNS.match(text) if not open_ or open_[-1][3] else None
+            if assigns:
                 open_.append((indent, outer + assigns[1], at, False))
         last = at + 1
     last = len(lines)

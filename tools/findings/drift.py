@@ -136,6 +136,9 @@ class Drifts:
         there = span_sha256(new.lines[first : cited.end_line]) == cited.sha256
         if old is None:
             return Became(Drift.SAME, cited.file, cited.line) if there else _in_file(cited, span, new)
+        # What stands before it is the same too: so is what it stands in.
+        if there and old.lines[: cited.end_line] == new.lines[: cited.end_line]:
+            return Became(Drift.SAME, cited.file, cited.line)
         name = old.owner(first)
         if there and name == new.owner(first):
             return Became(Drift.SAME, cited.file, cited.line)

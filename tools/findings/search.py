@@ -20,7 +20,8 @@ class SearchFindings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str = ""
-    """Words that must all stand in the finding's sentence, scenario, evidence or its files."""
+    """Words that must all stand in the finding's sentence, scenario, evidence or its files; each is found by
+    its beginning."""
     component: str | None = None
     backend: str | None = None
     arch: str | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from memory.home import Home
@@ -134,15 +133,21 @@ class _Read:
 
     def __init__(self, home: Home, before: Environment | None) -> None:
         self._environments = [*([before] if before else []), *list_environments(home)]
-        self._files: dict[Path, Files] = {}
+        self._files: dict[str, Files] = {}
+        self._known: dict[tuple[str, str], Files | None] = {}
 
     def of(self, package: str, version: str) -> Files | None:
+        key = package, version
+        if key not in self._known:
+            self._known[key] = self._find(distribution(package), version)
+        return self._known[key]
+
+    def _find(self, package: str, version: str) -> Files | None:
         for one in self._environments:
             if any(
-                distribution(name) == distribution(package) and there == version
-                for name, there in one.packages.items()
+                distribution(name) == package and there == version for name, there in one.packages.items()
             ):
-                if one.root not in self._files:
-                    self._files[one.root] = Files(one.tree())
-                return self._files[one.root]
+                if one.path not in self._files:
+                    self._files[one.path] = Files(one.tree())
+                return self._files[one.path]
         return None
