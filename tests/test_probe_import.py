@@ -195,3 +195,28 @@ def test_a_torn_last_line_is_a_cell_without_a_row(plan: Plan) -> None:
     whole = json.dumps({"header": {"plan": plan.sha256, "device": "cuda"}}) + "\n"
     read = read_results((whole + '{"row": {"cell').encode())
     assert (read.rows, read.torn) == ({}, True)
+
+
+@pytest.mark.parametrize(
+    ("part", "junk"),
+    [
+        ("checks", 5),
+        ("checks", [{"outcome": []}]),
+        ("repeats", "x"),
+        ("error", 7),
+        ("used", {"a": []}),
+        ("timing", [{"m": 1, "median": "9" * 9}, 4, {"m": [], "median": 1e400}]),
+        ("timing", {"a": 1}),
+        ("seconds", "x"),
+        ("streams", [1]),
+    ],
+)
+def test_whatever_a_row_holds_is_a_result_or_refused(
+    plan: Plan, tmp_path: Path, part: str, junk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for ended in ("returned", "raised"):
+        row = {**RIGHT, "ended": ended, part: junk}
+        path = results(tmp_path, plan.sha256, {"mm_fp4:elm": row, "mm_fp4:oak": RIGHT})
+        document = imported(path, capsys)
+        assert "ok" in {row["outcome"] for row in document["rows"]}
+        assert "unexpected" not in str(document)

@@ -34,6 +34,7 @@ SILENT = {Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT, Outcome.IMPORT_FAILED}
 """Outcomes that say nothing of a library: nothing ran, or what it needs was not on that machine."""
 AGREE = 0.03
 """How far two ways of timing a kernel may be apart; where they are further, no time is claimed."""
+MOST_TIME = 1e9
 MOST_MEASURED = 8
 """Sizes whose times a claim names."""
 
@@ -158,9 +159,14 @@ def _claims(board: Board, listed: dict[str, Any], environment: str) -> Iterator[
 def _measurements(output: dict[str, Any], event: int) -> Iterator[Measurement]:
     if output["outcome"] != Outcome.OK:
         return  # how fast something wrong is says nothing
-    for number, timed in enumerate(output["measured"].get("timing", ())[:MOST_MEASURED]):
+    timing = output["measured"].get("timing")
+    for number, timed in enumerate(timing[:MOST_MEASURED] if isinstance(timing, list) else ()):
+        if not isinstance(timed, dict) or not (
+            _time(timed.get("median")) and isinstance(timed.get("m"), int)
+        ):
+            continue
         other = timed.get("do_bench")
-        if other is not None and abs(timed["median"] / other - 1) > AGREE:
+        if other is not None and not (_time(other) and abs(timed["median"] / other - 1) <= AGREE):
             continue  # the host was too slow to ask: what was timed is not the kernel
         yield Measurement(
             metric=f"median at m={timed['m']}",
@@ -169,6 +175,10 @@ def _measurements(output: dict[str, Any], event: int) -> Iterator[Measurement]:
             event=event,
             json_pointer=f"/output/measured/timing/{number}/median",
         )
+
+
+def _time(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < MOST_TIME
 
 
 def _conclusion(board: Board, listed: dict[str, Any]) -> Concluded:

@@ -142,7 +142,11 @@ def import_probe(args: ImportProbe, context: ToolContext) -> ProbeResult:
 def result_of(plan: Plan, sha256: str, cell: Cell, measured: Measured, level: Level) -> ProbeResult:
     """What a row says, in the words of the project; ``sha256`` of the plan as it was packed. A kernel that
     was rehearsed without a GPU was not run."""
-    found = judged(cell, measured.row)
+    try:
+        found = judged(cell, measured.row)
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+        # Of others: what it holds may be anything.
+        raise ToolError(f"the row of {cell.id} is none that run.py writes ({type(error).__name__})") from None
     outcome, because = found.outcome, found.because
     arch = cell.arch if cell.kind == "compile" else measured.arch
     if arch is None:

@@ -73,6 +73,9 @@ def read_results(data: bytes) -> Results:
     rows: dict[str, Measured] = {}
     lines = data.split(b"\n")
     for number, entry in _entries(lines[:-1]):
+        for part in ("header", "here"):
+            if isinstance(found := entry.get(part), dict) and not isinstance(found.get("gpu"), dict | None):
+                raise ToolError(f"line {number} tells of a GPU in words that run.py does not write")
         if isinstance(found := entry.get("header"), dict):
             if header is not None and found.get("plan") != header.get("plan"):
                 raise ToolError(f"line {number} is of another plan than those before it")
@@ -84,7 +87,8 @@ def read_results(data: bytes) -> Results:
         elif isinstance(found := entry.get("here"), dict):
             here = found
         elif isinstance(found := entry.get("row"), dict):
-            if not isinstance(found.get("cell"), str) or found.get("ended") not in _ENDED:
+            ended = found.get("ended")
+            if not isinstance(found.get("cell"), str) or not isinstance(ended, str) or ended not in _ENDED:
                 raise ToolError(f"line {number} is no row of results: no cell, or no end that is known")
             rows[found["cell"]] = Measured(found, here, header)
     if header is None or not isinstance(header.get("plan"), str):
