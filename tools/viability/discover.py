@@ -17,7 +17,7 @@ from functools import cached_property
 
 from tools.engines.options import DeclaredValue, Option
 from tools.viability.configs import derived_settings, find_configs
-from tools.viability.facts import OptionTable
+from tools.viability.given import OptionTable
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.kinds import ModelKind, find_kinds
 from tools.viability.layers import CLASS, Layer, asks, hands_on, kinds, makes, returned_only

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from tools.viability.facts import OptionTable
+from tools.viability.given import OptionTable
 from tools.viability.interpreter.modules import Module
 
 Reader = tuple[Module, ast.FunctionDef, ast.ClassDef | None]

@@ -17,9 +17,10 @@ from tools.engines.options import Option
 from tools.viability.cell import Cell, Judgement
 from tools.viability.checkpoint import Checkpoint
 from tools.viability.evidence import evidence_at
-from tools.viability.facts import DIVIDED, Facts
+from tools.viability.facts import Facts
 from tools.viability.interpreter.values import Kind, Tainted, bare, of
 from tools.viability.layers import Layer
+from tools.viability.settings import DIVIDED
 from tools.viability.survey import QUANTISED, Built, survey
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from tools.viability.interpreter.bindings import Binding, Guard
 from tools.viability.interpreter.definitions import define_class, define_function
 from tools.viability.interpreter.dispatch import Leave, call, evaluate, run
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.modules import Binding, Guard, Module
+from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.records import NOT_BOUND, Frame
 from tools.viability.interpreter.truth import truth
 from tools.viability.interpreter.values import (

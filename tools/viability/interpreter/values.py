@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from tools.viability.interpreter.asked import plain_type
 
 if TYPE_CHECKING:
-    from tools.viability.interpreter.modules import Binding, Module
+    from tools.viability.interpreter.bindings import Binding
+    from tools.viability.interpreter.modules import Module
     from tools.viability.interpreter.records import RaiseRecord
 
 

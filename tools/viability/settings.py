@@ -1,0 +1,196 @@
+"""The engine's options and configuration objects under a scenario: what each of their fields holds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from tools.viability.checkpoint import OBJECTS
+from tools.viability.configs import ConfigField
+from tools.viability.given import Given
+from tools.viability.interpreter.asked import Fact
+from tools.viability.interpreter.calls import call_function
+from tools.viability.interpreter.classes import enum_members
+from tools.viability.interpreter.dispatch import call, evaluate
+from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.modules import Module
+from tools.viability.interpreter.names import UnboundError, global_name
+from tools.viability.interpreter.records import Frame
+from tools.viability.interpreter.values import (
+    NOT_NONE,
+    UNKNOWN,
+    ClassValue,
+    External,
+    Function,
+    Kind,
+    Native,
+    Open,
+    Raised,
+    Tainted,
+    Unknown,
+    bare,
+    of,
+    taint,
+)
+from tools.viability.nominal import alone
+
+DIVIDED = re.compile(r"(^|_)(tp|tensor(_model)?_parallel)_(world_)?size$")
+"""Names for the number of ranks that a tensor is divided over."""
+
+
+SOFTLY = of(Kind.SOFT)
+
+
+class Settings(Given):
+    """What a run is given, with all options of the engine."""
+
+    def reads_options(self, function: ast.FunctionDef) -> bool:
+        return self.options.read_by(function)
+
+    def options_object(self, m: Machine) -> Open:
+        return Open("options", {}, supply=lambda name: self.option(m, name))
+
+    def option(self, m: Machine, name: str) -> Any:
+        """The value of an option field: the one under test, the scenario's, or its default."""
+        if name == self.field:
+            return self.under_test()
+        if name in self.overrides:
+            self.given.add(name)
+            return self.overrides[name]
+        if name not in self.options.fields:
+            return NotImplemented
+        if name not in self._defaults:
+            node, module = self.options.fields[name]
+            self._defaults[name] = UNKNOWN if node is None else evaluate(m, node, Frame(module, {}))
+            made = bare(self._defaults[name])
+            if isinstance(made, dict) and ("<default>" in made or "<factory>" in made):
+                self._defaults[name] = made.get("<default>", UNKNOWN)
+            if bare(self._defaults[name]) in (None, "auto"):
+                # The engine may settle it before it is read: good enough to choose a way, no proof.
+                self._defaults[name] = taint(self._defaults[name], of(Kind.SOFT))
+        return self._defaults[name]
+
+    def is_unset(self, m: Machine, name: str) -> bool:
+        """Whether an option is one that has no value of its own, and none was given."""
+        return name in self.options.fields and bare(self.option(m, name)) is None
+
+    def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
+        """An option read through something that could not be followed. Only names that are words of the
+        options object and of nothing else count (they hold an underscore)."""
+        if self.checkpoint is not None and name in OBJECTS:
+            return self.checkpoint.opened(text=OBJECTS[name])
+        if name in self._means and frame is not None:
+            return self._kind(m, *self._means[name])
+        if name == self.field and frame is not None:
+            return self.under_test()
+        if name == self.profile.layers_by_name and self.layer is not None:
+            return Open("layers", {"__getitem__": Native("layer", lambda *_: self.layer)})
+        held = self.options.configs.find(node) if frame is not None else None
+        if held is not None:
+            return self._config_field(m, held[0], name, held[1])
+        if "_" in name and name in self.options.fields and frame is not None and node is not None:
+            return self.option(m, name)
+        if self.tensor_parallel is not None and DIVIDED.search(name):
+            return Tainted(self.tensor_parallel, of(Kind.PARALLELISM))
+        place = alone(name)
+        if place is None and frame is not None and name in self.options.derived:
+            return self._derived(m, name)
+        return NotImplemented if place is None else place
+
+    def _derived(self, m: Machine, name: str) -> Any:
+        """A setting that the engine computes from its options once they stand."""
+        if name not in self._defaults:
+            self._defaults[name] = NotImplemented  # in case it leads back here
+            module_name, function = self.options.derived[name]
+            module = self.world.module(module_name)
+            try:
+                with m.apart():
+                    maker = global_name(m, module, function) if module is not None else UNKNOWN
+                    value = call(m, maker, [self.options_object(m)], {}, None, None)
+            except (Raised, UnboundError):
+                return NotImplemented
+            self._defaults[name] = NotImplemented if isinstance(bare(value), Unknown) else value
+        return self._defaults[name]
+
+    def _kind(self, m: Machine, attribute: str, member: str | None) -> Any:
+        """The kind of model that holds here, or whether it is ``member``."""
+        kind, holds = self._kinds[attribute]
+        self.note(Fact(attribute), holds)
+        if member is not None:
+            return Tainted(holds == member, of(Kind.MODEL))
+        module = self.world.module(kind.module)
+        enum = bare(global_name(m, module, kind.enum)) if module is not None else None
+        members = enum_members(m, enum) if isinstance(enum, ClassValue) else None
+        return Tainted(members[holds], of(Kind.MODEL)) if members and holds in members else NotImplemented
+
+    def _config_field(self, m: Machine, name: str, attribute: str, declared: ConfigField) -> Any:
+        """A field of a configuration object: what start-up puts there from the options, or its default."""
+        key = f"{name}.{attribute}"
+        if key not in self._defaults:
+            self._defaults[key] = UNKNOWN  # in case it leads back here
+            with m.apart():
+                self._defaults[key] = self._held(m, name, attribute, declared)
+        return self._defaults[key]
+
+    def _config(self, m: Machine, name: str, module: Module) -> Open:
+        """A configuration object of the running engine."""
+        fields = self.options.configs.fields[name]
+
+        def supply(attribute: str) -> Any:
+            if self.checkpoint is not None and attribute in OBJECTS:
+                return self.checkpoint.opened(text=OBJECTS[attribute])
+            declared = fields.get(attribute)
+            return NotImplemented if declared is None else self._config_field(m, name, attribute, declared)
+
+        cls = bare(global_name(m, module, name))
+        return Open(name, supply=supply, cls=cls if isinstance(cls, ClassValue) else None)
+
+    def _held(self, m: Machine, name: str, attribute: str, declared: ConfigField) -> Any:
+        if "torch.dtype" in declared.annotation and "dtype" not in self.overrides:
+            return External("torch.bfloat16")  # what nobody set is the checkpoint's, and that is usual
+        given = self.options.configs.given.get((name, attribute))
+        if given is not None:
+            node, module = given
+            try:
+                value = evaluate(m, node, Frame(module, {"self": self.options_object(m)}))
+            except Raised:
+                return UNKNOWN
+            if not isinstance(bare(value), Unknown):
+                return value
+        if attribute in self.options.fields and "_" in attribute:
+            value = self.option(m, attribute)
+            if not isinstance(bare(value), Unknown):
+                return value
+        value = evaluate(m, declared.default, Frame(declared.module, {})) if declared.default else UNKNOWN
+        made = bare(value)
+        if isinstance(made, dict) and "<factory>" in made:
+            empty = bare(made["<factory>"]) in (list, dict, set)
+            made = value = bare(made["<factory>"])() if empty else UNKNOWN
+        elif isinstance(made, dict) and "<default>" in made:
+            made = value = made["<default>"]
+        if made is None and declared.optional:
+            return Tainted(None, SOFTLY)
+        cls = self.options.configs.class_of(declared.annotation)
+        if cls is not None:
+            return self._config(m, *cls)
+        if made is None:
+            return NOT_NONE
+        if isinstance(made, Unknown) and re.match(r"['\"]?(\w+\.)*[A-Z]\w+$", declared.annotation):
+            return Open(attribute, nominal=True)  # made from the model, of which nothing special is known
+        if made == "auto":
+            return Tainted(made, SOFTLY)  # settled at start-up, or later
+        return value if isinstance(made, (bool, int, float, str, list, dict, set)) else UNKNOWN
+
+    def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
+        """Run a start-up function that fills a module's global from the options."""
+        m.globals[module.name, name] = None
+        args = [self.options_object(m) for _ in writer.args.args]
+        try:
+            call_function(m, Function(writer, module), args, {}, None, None)
+        except Raised:
+            # The refusal belongs to the option's value: it is on record, and comes up again as the result.
+            m.globals.pop((module.name, name), None)
+            raise
+        value = m.globals.pop((module.name, name), None)
+        return NOT_NONE if bare(value) is None else value
