@@ -13,7 +13,7 @@ from typing import Any
 from agent import __version__
 from agent.board import Board, fold
 from agent.budget import Budget
-from agent.drivers import make_driver
+from agent.drivers import DriverError, make_driver
 from agent.execute import Batch, Cap, Executor, batch_functions
 from agent.interrupts import Interrupts
 from agent.loop import Driver, Investigation, Model
@@ -90,6 +90,10 @@ class Setting:
         """The driver of that name. Raises ``DriverError``."""
         if name != LLM:
             return make_driver(name)
+        if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
+            raise DriverError(
+                "no model can be asked: set OPENAI_API_KEY, or OPENAI_BASE_URL to an endpoint of your own"
+            )
         offered = [tool for tool in self.all_tools(name).values() if self.grants.may_have(tool)]
         keep = Artifacts(home.artifacts).put
         return make_driver(name, keep=keep, tools=offered, model=self.model, redact=self.redact)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import socket
 from typing import Any
 
@@ -179,6 +180,16 @@ def test_what_was_no_json_is_sent_as_what_servers_read(kept: Kept, monkeypatch: 
 def test_an_answer_without_end_is_ended(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedModel([say("x" * 5_000_000)] * 2).use(monkeypatch):
         assert "characters" in (kept.ask(tries=2).error or "")
+
+
+def test_signs_of_life_are_no_answer(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says every minute that it is still there, and nothing else."""
+    alive = Step(body=b": still there\n\n" * 100, headers={"content-type": "text/event-stream"})
+    minutes = itertools.count(0, 60)
+    with ScriptedModel([alive, DONE]).use(monkeypatch):
+        assert kept.ask(monotonic=lambda: float(next(minutes))).status == "ok"
+    (noted,) = [one for one in kept.bodies if isinstance(one, Noted)]
+    assert "no end of the answer within 1800 s" in noted.text
 
 
 def test_figures_of_a_server_are_not_trusted(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

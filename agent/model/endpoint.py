@@ -12,7 +12,7 @@ import os
 import random
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -30,8 +30,10 @@ from transcripts.redaction.secrets import JSON, redacted
 TRIES = 6
 LONGEST_WAIT = 120.0
 """Seconds that are waited for the next try; who asks for more is not waited for."""
-SILENCE = 600.0
+SILENCE = 300.0
 """Seconds without a word, after which an answer counts as broken off: models think long."""
+LONGEST_ANSWER = 1800.0
+"""Seconds after which it does although something comes: signs of life are no answer."""
 CONNECTING = 20.0
 
 _AGAIN = frozenset({408, 409, 425, 429})
@@ -62,6 +64,7 @@ class Endpoint:
     sleep: Callable[[float], None] = time.sleep
     jitter: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - no secret
     now: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
     tries: int = TRIES
     _waited: float = field(default=0.0, init=False)
     _offered: tuple[str, bytes] = field(default=("", b""), init=False)
@@ -135,7 +138,7 @@ class Endpoint:
                 stream_cls=openai.Stream[object],
             )
             with stream:
-                return _read(stream.response, asked.request)
+                return self._read(stream.response, asked.request)
         except openai.APIStatusError as error:
             raise self._refused(error.status_code, error.response.headers, str(error.message)) from None
         except openai.APIConnectionError as error:
@@ -146,6 +149,29 @@ class Endpoint:
         except Exception as error:  # noqa: BLE001 - whatever is wrong in the client is no reason to lose the run
             lines = "".join(traceback.format_exception(error)[-3:])
             raise RefusedError(f"the request failed ({type(error).__name__}: {error}): {lines}") from None
+
+    def _read(self, response: Any, request: str) -> tuple[Reply, dict[str, Any]]:
+        """The answer that a response holds. Raises :class:`AgainError` or :class:`RefusedError`."""
+        reply = Reply()
+        try:
+            if "json" in response.headers.get("content-type", ""):
+                reply.read_whole(response.read().decode("utf-8", "replace"))
+            else:
+                reply.read(self._in_time(response.iter_lines()))
+            return reply, reply.message(request)
+        except ReplyError as error:
+            if is_too_long(str(error)):
+                raise RefusedError(f"{OVERFLOW}: {error}") from None
+            raise AgainError(str(error)) from None
+        except Exception as error:  # noqa: BLE001 - whatever the transport of this version calls it
+            raise AgainError(f"the answer broke off ({type(error).__name__}: {error})") from None
+
+    def _in_time(self, lines: Iterable[str]) -> Iterator[str]:
+        began = self.monotonic()
+        for line in lines:
+            if self.monotonic() - began > LONGEST_ANSWER:
+                raise ReplyError(f"no end of the answer within {LONGEST_ANSWER:.0f} s")
+            yield line
 
     def _refused(self, status: int, headers: Mapping[str, str], message: str) -> Exception:
         why = f"{self.address} says {status}: {shorten(message, 400)}"
@@ -218,23 +244,6 @@ class Endpoint:
         """Host and port, without what may be a secret."""
         parts = urlsplit(os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
-
-
-def _read(response: Any, request: str) -> tuple[Reply, dict[str, Any]]:
-    """The answer that a response holds. Raises :class:`AgainError` or :class:`RefusedError`."""
-    reply = Reply()
-    try:
-        if "json" in response.headers.get("content-type", ""):
-            reply.read_whole(response.read().decode("utf-8", "replace"))
-        else:
-            reply.read(response.iter_lines())
-        return reply, reply.message(request)
-    except ReplyError as error:
-        if is_too_long(str(error)):
-            raise RefusedError(f"{OVERFLOW}: {error}") from None
-        raise AgainError(str(error)) from None
-    except Exception as error:  # noqa: BLE001 - whatever the transport of this version calls it
-        raise AgainError(f"the answer broke off ({type(error).__name__}: {error})") from None
 
 
 def _encoded(value: Any) -> bytes:
