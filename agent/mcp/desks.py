@@ -19,7 +19,7 @@ from transcripts.log import read
 
 MOST_OPEN = 16
 """Investigations that are open at the same time. Of the idle ones that which was used first makes room."""
-SOON = 20.0
+SOON = 60.0
 """Seconds that the end of an investigation is waited for: more than ending its child processes takes."""
 
 
