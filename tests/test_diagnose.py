@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from program import agent, one_line, shell
 from tiny_engine import GATES, write_engine
 
+from memory.home import Home
 from tools.diagnosis.arguments import call_arguments, dict_arguments
 from tools.diagnosis.diagnose import Diagnosis, diagnose
 from tools.diagnosis.gate import find_gate
+from tools.environment.adopt import adopt
 from tools.logs import Frame
 from tools.source.tree import SourceTree
 
@@ -182,6 +185,30 @@ def test_a_known_message_leads_to_the_cell_it_is_about(tmp_path: Path, engine: P
     assert found["cause"]["cases"]
     assert (found["component"], found["backend"]) == ("fp4_gemm", "cedar")
     assert (found["row"]["backend"], found["row"]["arch"]) == ("cedar", "sm90")
+
+
+def test_a_traceback_tells_the_version_that_the_log_does_not(
+    tmp_path: Path, log: Path, engine: Path, home: Home
+) -> None:
+    """Of two stored environments the one counts in which all frames stand at their lines."""
+    other = write_engine(tmp_path / "other", "9.8.0")
+    gates = other / "sglang/srt/gates.py"
+    gates.write_text("\n" + gates.read_text())
+    for root, version in ((engine, "9.9.0"), (other, "9.8.0")):
+        folder = home.environments / f"sglang-{version}"
+        folder.mkdir()
+        root.rename(folder / "site")
+        adopted = adopt(folder / "site")
+        description = replace(adopted, kind="source", name=folder.name, platform="x86_64-manylinux_2_39")
+        (folder / "environment.json").write_text(json.dumps(description.document()))
+    frame = f'  File "/o/sglang/srt/gates.py", line {RAISED - 1}, in pick\n'
+    outer = f'{frame}    if server_args.fp4_gemm_backend == "cedar" and major != 10:\n'
+    head = "Traceback (most recent call last):\n"
+    log.write_text(SGLANG.replace("sglang==9.9.0", "").replace(head, head + outer, 1))
+    found = document(str(log), home=home.root, code=4)
+    assert found["packages"] == {}
+    assert found["environment"] == "sglang-9.9.0"
+    assert found["gate"]["raised"]["line"] == RAISED
 
 
 def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> None:

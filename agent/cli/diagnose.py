@@ -89,14 +89,17 @@ def _source(
 ) -> tuple[Environment | None, str | None]:
     """Where the source is read, or the command that would bring it."""
     from memory.architecture import parse_architecture
-    from tools.diagnosis.environments import requirements, stored
+    from tools.diagnosis.environments import fitting, requirements, stored
 
     arch = parse_architecture(found.arch) if found.arch is not None else None
     if environment is not None or asked:
         return environment_of(home, environment, asked, arch), None
     needed = requirements(found.engine, found.packages)
     if not needed:
-        return None, None
+        there = fitting(home, found.engine, found.first.frames) if found.first is not None else None
+        if there is not None:
+            progress(f"the log names no version; the traceback fits {there.name} line by line")
+        return there, None
     there = stored(home, needed)
     if there is None and fetch:
         there = environment_of(home, None, needed, arch)
