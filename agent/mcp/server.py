@@ -99,7 +99,7 @@ class _Handlers:
                 if await self._is_begun(context, desk):
                     return _said(desk.begun.result())
                 return _told(waiting_text(desk.name, desk.doing), wrong=False)
-            name = given.pop("investigation", None) if self._desks.shared else None
+            name = given.pop("investigation", None)
             desk = self._desks.find(None if name is None else str(name)[:LONGEST])
             if not await self._is_begun(context, desk):
                 return _told(f"not run. {waiting_text(desk.name, desk.doing)}", wrong=True)
