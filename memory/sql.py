@@ -88,7 +88,9 @@ def _allowed(
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None:
         return sqlite3.SQLITE_OK  # an index of words asks it for itself
-    refused.append(_NAMES.get(action, "anything but reading"))
+    # A table-valued pragma is declared first, which SQLite asks about as an update of its schema.
+    itself = first in {"sqlite_master", "sqlite_schema"}
+    refused.append("that" if itself else _NAMES.get(action, "anything but reading"))
     return sqlite3.SQLITE_DENY
 
 

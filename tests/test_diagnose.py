@@ -273,6 +273,8 @@ def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path) -> None:
     ):
         one_line(agent("diagnose", str(tmp_path / name)), code, words)
     one_line(agent("diagnose", "x" * 5000), 2, "cannot read")
+    one_line(shell("agent diagnose - < /dev/null"), 2, "is empty")
+    one_line(agent("diagnose", str(tmp_path / "binary.log"), "--engine", "nope"), 2, "unknown engine")
 
 
 def test_odd_logs_are_answered(tmp_path: Path) -> None:

@@ -122,6 +122,9 @@ def test_what_is_no_launch_is_refused_in_one_line(engine: Path) -> None:
     ):
         one_line(agent("explain", "--command", line, "-e", str(engine)), 2, words)
     one_line(agent("explain", "--command", "ollama serve", "-e", str(engine)), 2, "unknown engine")
+    asked = ("explain", "--command", LAUNCH, "-e", str(engine))
+    one_line(agent(*asked, "--tp", "2", "--compare", "x==1"), 2, "--tp, --compare: not with --command")
+    one_line(agent("explain", "--command", LAUNCH, "fp4_gemm", "cedar"), 2, "'fp4_gemm' is no package")
     one_line(agent("explain"), 2, "COMPONENT and BACKEND")
 
 

@@ -29,6 +29,7 @@ CASE = {
     "symptom": "NaN rows at 64 requests", "cause": None, "fix_or_workaround": "another backend",
     "confidence": "confirmed_by_maintainer", "unknown_field": 1,
 }  # fmt: skip
+ABOUT = ("--backend", "a", "--component", "c", "--arch", "sm120")
 PACK = Path(memory.__file__).parent / "data" / "reports.jsonl"
 
 
@@ -170,6 +171,10 @@ def test_a_note_is_told_from_its_words_and_what_is_known(
     ("args", "says"),
     [
         (["it did not crash, it hangs"], "give --component, --backend"),
+        (["alpha doesn't crash any more", *ABOUT], "give --outcome"),
+        (["nothing works", *ABOUT], "give --outcome"),
+        (["crash fixed by the next version", *ABOUT], "give --outcome"),
+        (["it hangs", *ABOUT, "--log", "/dev/null"], "is empty"),
         (["alpha crashed", "--backend", "alpha", "--component", "c", "--arch", "potato"], "potato"),
         (["!!"], "says nothing"),
         (["x is nan", "--log", "/nowhere"], "--log /nowhere"),

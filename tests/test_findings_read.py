@@ -105,6 +105,20 @@ def test_a_list_says_that_there_are_more(known: Home) -> None:
     assert json.loads(findings(known, "list", "--json"))["more"] is False
 
 
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["list", "--limit", "99999999999999999999"], "not in the range"),
+        (["list", "-p", "sglang>=0.5"], "is no package"),
+        (["sql", "SELECT 1", "--seconds", "nan"], "no number that ends"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_one_line(known: Home, args: list[str], says: str) -> None:
+    told = findings(known, *args, code=2)
+    assert says in told
+    assert len(told.splitlines()) == 1
+
+
 def test_the_matrix_shows_the_best_evidence_of_each_cell(known: Home) -> None:
     document = json.loads(findings(known, "matrix", "--json"))
     best = [(row["backend"], row["arch"], row["level"], row["findings"]) for row in document["cells"]]
@@ -150,6 +164,11 @@ def test_a_question_is_answered_with_its_columns(known: Home) -> None:
     assert json.loads(findings(known, "sql", words, "--json"))["rows"] == [[1]]
 
 
+def test_what_json_has_no_word_for_is_text_in_it(known: Home) -> None:
+    said = findings(known, "sql", "SELECT 9e999, -9e999, x'00ff', NULL", "--json")
+    assert json.loads(said, parse_constant=pytest.fail)["rows"] == [["inf", "-inf", "00ff", None]]
+
+
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
@@ -164,7 +183,7 @@ def test_a_question_is_answered_with_its_columns(known: Home) -> None:
         ("DETACH main", "DETACH is not allowed"),
         ("PRAGMA query_only = OFF", "PRAGMA is not allowed"),
         ("PRAGMA user_version", "PRAGMA is not allowed"),
-        ("SELECT * FROM pragma_database_list", "not allowed"),
+        ("SELECT * FROM pragma_database_list", "^that is not allowed"),
         ("VACUUM INTO '/tmp/x.db'", "not allowed"),
         ("BEGIN", "a transaction is not allowed"),
         ("REINDEX", "not allowed"),

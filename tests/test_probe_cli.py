@@ -18,6 +18,8 @@ from memory.home import Home
         ([], 2, "name a component, or all; or one of: pack, import, compile"),
         (["fp4_gemm"], 2, "6 cells may take 12 minutes of a GPU; say how many: --gpu-minutes N"),
         (["fp4_gemm", "--gpu-minutes", "1"], 3, "no GPU to run on (no nvidia-smi on PATH"),
+        (["fp4_gemm", "--gpu-minutes", "nan"], 2, "nan is no number that ends"),
+        (["fp4_gemm", "--gpu-minutes", "inf"], 2, "inf is no number that ends"),
         (["teapot", "--gpu-minutes", "1"], 2, "no probe for 'teapot'"),
         (["fp4_gemm", "--backend", "birch", "--gpu-minutes", "1"], 2, "no backend birch to probe"),
         (["pack", "--to", "there"], 2, "is not empty; give a new folder"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -108,6 +109,16 @@ def scenario_option(function: Function) -> Function:
         multiple=True,
         help="A fact to judge under; repeatable. Without COMPONENT it reaches all.",
     )(function)
+
+
+class Finite(click.FloatRange):
+    """A number in a range; ``nan`` is in none, and what has no end is no limit."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number that ends.", param, ctx)
+        return number
 
 
 CONFIG_LIMIT = 4 << 20

@@ -64,6 +64,10 @@ def diagnose(
     from tools.diagnosis.opening import is_binary, opened
 
     wanted = parse_architecture(arch).base.name if arch is not None else None
+    if engine is not None:
+        from tools.engines.adapter import engine as adapter
+
+        engine = adapter(engine).name
     home = the_home()
     with opened(log) as file:
         found = read(file)

@@ -127,6 +127,15 @@ def explain(
     if command is not None:
         from agent.cli.explain_command import explain_command
 
+        given = {
+            "--quantisation": quantisation, "--model": model, "--transcript": transcript, "--tp": tp,
+            "--compare": others or None, "--model-config": model_config, "--engine": engine,
+        }  # fmt: skip
+        if idle := [name for name, value in given.items() if value is not None]:
+            raise CommandError(f"{', '.join(idle)}: not with --command, which says all of a launch itself")
+        for one in (component, backend):
+            if one is not None and "==" not in one:
+                raise CommandError(f"{one!r} is no package; with --command, expected packages: P==V")
         named = requirements_of(packages, [one for one in (component, backend, *positional) if one])
         line = sys.stdin.buffer.read(1 << 20).decode("utf-8", "replace") if command == "-" else command
         under = scenario_of(scenario)

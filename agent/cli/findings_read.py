@@ -20,7 +20,9 @@ SHOWN = 200
 @filter_options
 @click.option("--all", "everything", is_flag=True, help="Those that are no longer current too.")
 @status_option
-@click.option("--limit", type=click.IntRange(1), metavar="N", help=f"At most so many; on the screen {SHOWN}.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10**9), metavar="N", help=f"At most so many; on the screen {SHOWN}."
+)
 @json_option
 def list_(everything: bool, statuses: tuple[str, ...], limit: int | None, as_json: bool, **given: Any) -> int:
     """Findings, newest first: those that stand, and those that contradict each other while nothing decides.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -56,7 +57,7 @@ def filters(given: dict[str, Any]) -> dict[str, Any]:
     packages: dict[str, str] = {}
     for one in found.pop("packages"):
         name, equals, version = one.partition("==")
-        if not name.strip() or (equals and not version.strip()):
+        if not re.fullmatch(r"[\w.-]+", name.strip()) or (equals and not version.strip()):
             raise CommandError(f"-p {one!r} is no package; expected NAME or NAME==VERSION")
         packages[name.strip()] = version.strip()
     return {**found, "packages": packages}

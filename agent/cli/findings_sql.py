@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
 
-from agent.cli.common import emit, json_option, progress, say, table, the_home
+from agent.cli.common import Finite, emit, json_option, progress, say, table, the_home
 from agent.cli.findings_rows import views_of
 from agent.text import shorten
 
@@ -17,7 +18,7 @@ WIDTH = 60
 @click.command()
 @click.argument("sql")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1000, metavar="N", help="Rows at most.")
-@click.option("--seconds", type=click.FloatRange(0.1, 600), default=10.0, metavar="S", help="Time at most.")
+@click.option("--seconds", type=Finite(0.1, 600), default=10.0, metavar="S", help="Time at most.")
 @json_option
 def sql(sql: str, limit: int, seconds: float, as_json: bool) -> int:
     """The answer to one SELECT. Nothing is written, attached or set, whatever it says.
@@ -48,7 +49,12 @@ def sql(sql: str, limit: int, seconds: float, as_json: bool) -> int:
 
 
 def _plain(row: tuple[Any, ...]) -> list[Any]:
-    return [value.hex() if isinstance(value, bytes) else value for value in row]
+    return [_text(value) if isinstance(value, bytes) or _endless(value) else value for value in row]
+
+
+def _endless(value: Any) -> bool:
+    """A number for which JSON has no word."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _text(value: Any) -> str:

@@ -72,6 +72,8 @@ def _read(log: str) -> bytes:
             data = file.read(LOG_LIMIT + 1)
     except OSError as error:
         raise CommandError(f"--log {log}: {error.strerror or error}") from error
+    if not data.strip(b"\0 \r\n\t"):
+        raise CommandError(f"--log {log} is empty, so it shows nothing; expected what an engine printed")
     if len(data) > LOG_LIMIT:
         raise CommandError(f"--log {log}: more than {LOG_LIMIT >> 20} MB; give the part that shows it")
     return data
@@ -135,11 +137,20 @@ _SAID = {
 }
 
 
+_DENIED = {
+    "no", "not", "never", "without", "nothing", "none", "neither", "nor", "cannot", "cant", "dont", "wont",
+    "doesnt", "didnt", "hardly", "barely", "stopped", "fixed", "gone", "avoids", "avoid", "instead", "unless",
+    "until", "only", "if",
+}  # fmt: skip
+"""Words beside which it is not clear what became of it."""
+_CONTRACTED = re.compile(r"n['\u2019]t\b", re.IGNORECASE)
+
+
 def _outcome(text: str) -> str | None:
     """What the text says of how it ended; nothing where it says several things, or denies one."""
     words = {word.lower() for word in _WORD.findall(text)}
     said = [outcome.value for outcome, names in _SAID.items() if words.intersection(names)]
-    return said[0] if len(said) == 1 and not words & {"no", "not", "never", "without"} else None
+    return said[0] if len(said) == 1 and not words & _DENIED and not _CONTRACTED.search(text) else None
 
 
 def _record(

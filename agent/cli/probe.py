@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.cli.common import CommandError, emit, json_option, progress, redactor, say, table, the_home
+from agent.cli.common import CommandError, Finite, emit, json_option, progress, redactor, say, table, the_home
 from agent.cli.lazy import Branching
 from agent.text import safe
 
@@ -34,7 +34,7 @@ class Probe(Branching):
 @click.option("-e", "--environment", metavar="NAME", help="The full environment whose kernels are run.")
 @click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only this one; repeatable.")
 @click.option("--gpu", metavar="N|UUID", help="Which GPU, also where others use it; else the first free one.")
-@click.option("--gpu-minutes", type=click.FloatRange(min=0.1), metavar="N", help="The most that it may take.")
+@click.option("--gpu-minutes", type=Finite(min=0.1), metavar="N", help="The most that it may take.")
 @json_option
 def probe(
     components: tuple[str, ...],

@@ -34,7 +34,7 @@ def opened(name: str) -> Iterator[BinaryIO]:
                 "- is standard input, and nothing is piped in: docker logs NAME 2>&1 | agent diagnose -"
             )
         with _kept(sys.stdin.buffer) as file:
-            yield file
+            yield _checked(file, name)
         return
     path = Path(name).expanduser()
     try:
