@@ -1,4 +1,4 @@
-"""What a claim is as rows: what it is about, what it says, its evidence, numbers and words. Pure functions.
+"""What a claim is as rows: a finding, its evidence, numbers and words. Pure functions.
 
 A claim is taken as its JSON form where only that is needed.
 """
@@ -8,37 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory.canonical import canonical, sha256_of
+from memory.canonical import canonical
 from memory.sentences import render
+from memory.subjects import account_of, says_of, subject_of
 from memory.tables import EvidenceRow, table_of
 from memory.vocabulary import Claim, Finding
 
-_ABOUT = ("component", "backend", "arch", "engine", "packages", "scenario")
-_SAID = ("verdict", "outcome", "because", "runs_instead", "conditions")
 _PLAIN = ("component", "backend", "arch", "engine", "level", "verdict", "outcome", "because", "runs_instead")
 _SCOPED = ("model", "quantisation", "gpu", "gpu_count", "driver")
-
-
-def subject_of(claim: Mapping[str, Any]) -> str:
-    """Hash of what a claim is about, whatever its level. On which GPU of the architecture it ran, with which
-    driver, is no part of that: what was read knows of neither."""
-    about = {key: claim[key] for key in _ABOUT}
-    given = claim.get("scope") or {}
-    scope = {key: value for key, value in given.items() if value and key not in ("gpu", "driver")}
-    if scope.get("gpu_count") == 1:
-        del scope["gpu_count"]
-    return sha256_of({**about, "scope": scope or None})[:16]
-
-
-def says_of(claim: Mapping[str, Any]) -> str:
-    """Hash of what a claim says of its subject."""
-    return sha256_of({key: claim[key] for key in _SAID})[:16]
-
-
-def account_of(claim: Mapping[str, Any]) -> str:
-    """Whose account a claim is: two people who report the same do not stand in for each other."""
-    report = claim.get("report")
-    return str(report["url"] or report["date"] or "") if report else ""
 
 
 def finding_row(finding: Finding, document: Mapping[str, Any]) -> dict[str, Any]:

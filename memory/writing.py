@@ -14,15 +14,8 @@ from sqlmodel import SQLModel
 
 from memory.canonical import canonical, finding_id
 from memory.database import Folded, StoreError
-from memory.rows import (
-    account_of,
-    evidence_rows,
-    finding_row,
-    measurement_rows,
-    says_of,
-    subject_of,
-    words_of,
-)
+from memory.rows import evidence_rows, finding_row, measurement_rows, words_of
+from memory.subjects import account_of, says_of, subject_of
 from memory.tables import (
     EvidenceRow,
     ExperimentRow,

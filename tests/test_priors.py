@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from known import CLAIM, EVIDENCE, finding
 from test_findings_share import agent as agent
-from test_trust import PROBED, ran, reported, statuses
+from test_trust import OTHERWISE, PROBED, ran, reported, statuses
 
+from agent.board import fold
 from agent.calibration import groups
+from agent.disputes import disputed
 from agent.priors import priors
+from memory.clock import FixedClock
 from memory.home import Home
-from memory.vocabulary import Finding, FindingStatus, Level, Outcome, Row, Scope, Verdict
+from memory.vocabulary import Effect, Finding, FindingStatus, Level, Outcome, Row, Scope, Verdict
+from transcripts.events import Called, Opened, Returned
+from transcripts.log import Log, read
 
 HERE = dict(CLAIM.packages)
 SUBJECT = (CLAIM.component, CLAIM.backend, CLAIM.arch)
@@ -97,3 +102,19 @@ def test_fewer_than_thirty_are_too_few(count: int, enough: bool) -> None:
     }
     (group,) = groups([pair])
     assert (group.false_no, group.enough) == (count, enough)
+
+
+def test_what_contradicts_what_was_known_is_said_with_what_would_decide(home: Home) -> None:
+    mine = finding()
+    opened = Opened(investigation="t1", program="p", driver="d", question="q", seed=0)
+    with Log.create(home.transcripts / "t1.jsonl", opened, FixedClock()) as log:
+        log.append(Called(call="c1", tool="record_finding", effect=Effect.READS, input={}))
+        log.append(Returned(call="c1", status="ok", output=mine.model_dump(mode="json")))
+    board = fold(read(home.transcripts / "t1.jsonl"), lambda name: name)
+    (said,) = disputed(board, [mine, OTHERWISE, finding(arch="sm100", verdict=Verdict.UNKNOWN), OK])
+    assert said.startswith(
+        "moe_runner alpha_kernels on sm120 is blocked here and no_static_obstacle in finding "
+        f"{OTHERWISE.id[:12]}: both are contradicted until one of these decides: reading it again: agent"
+    )
+    old = OTHERWISE.model_copy(update={"status": FindingStatus.SUPERSEDED})
+    assert list(disputed(board, [mine, old])) == []

@@ -101,8 +101,8 @@ def diff(other: str, as_json: bool) -> int:
       agent findings diff /mnt/other/assay/findings.db
       agent findings diff colleague.json --json
     """
-    from memory.rows import says_of, subject_of
     from memory.sentences import render
+    from memory.subjects import says_of, subject_of
     from tools.findings.other import read_database
     from tools.findings.share import finding_of, read
 

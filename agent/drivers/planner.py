@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.answers import conclusion
 from agent.board import Board
+from agent.disputes import disputed
 from agent.drivers.ground import declared, environment_of, failure, flags, target_of
 from agent.loop import Call, Decision
 from agent.priors import priors
@@ -52,6 +53,9 @@ class Planner:
             return decision
         if claims := _claims(board):
             return Decision(calls=claims)
+        notes = (text for text in disputed(board, known_findings(board)) if not board.noted(text))
+        if changes := [Noted(text=text) for text in notes]:
+            return Decision(changes=changes)
         return Decision(conclude=conclusion_of(board))
 
     def _open(self, board: Board, opened: Opened) -> list[Understood | HypothesisChanged | Noted]:
