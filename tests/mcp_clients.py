@@ -12,11 +12,11 @@ from typing import Any
 import anyio
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from program import START, variables
+from program import SECONDS, START, variables
 
 QUESTION = {"question": "qwen3.5 nvfp4 on sm120"}
-LONG = 120.0
-"""Seconds after which a test is stuck."""
+LONG = SECONDS
+"""After which a test is stuck."""
 
 
 def over_stdio(home: Path, client: Callable[[Client], Awaitable[None]], *args: str) -> None:
