@@ -101,7 +101,7 @@ def cells(views: Views, rows: Sequence[Any], *, status: bool) -> list[list[str]]
             row["level"] if row.get("origin") != "imported" else f"{row['level']}, imported",
             row["status"] if status else "",
             shorten(versions(views, row), 44),
-            shorten(settings(views, row), 60),
+            shorten(settings(views, row) or row.get("url") or "", 60),
         ]
         for row in rows
     ]
