@@ -234,6 +234,20 @@ def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: 
     assert found.cause is None or not found.cause.certain
 
 
+def test_of_a_chain_what_says_more_than_that_code_broke_counts() -> None:
+    more = (
+        "KeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/other.py", line 3, in load\n    raise ImportError("libfoo is odd")\n'
+        "ImportError: libfoo is odd"
+    )
+    found = diagnosed(SGLANG.replace("ValueError: cedar needs 10.x", more))
+    assert found.first is not None
+    assert found.first.error == "KeyError"
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.text) == ("dependency", "ImportError: libfoo is odd")
+
+
 def test_what_is_wrong_with_the_command_is_said(tmp_path: Path, engine: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text(

@@ -16,6 +16,7 @@ from program import ROOT
 
 from memory.signatures import CLASSES
 from tools.diagnosis.diagnose import Diagnosis, diagnose
+from tools.diagnosis.kinds import next_step
 
 LOGS = ROOT / "tests" / "logs"
 with (LOGS / "key.csv").open(encoding="utf-8", newline="") as _file:
@@ -63,3 +64,14 @@ def test_what_was_launched_is_told(row: dict[str, str]) -> None:
     versions = {f"{name}={version}" for name, version in found.packages.items()}
     assert set(row["packages"].split()) <= versions
     assert (found.arch or "") == row["arch"]
+
+
+def test_a_plain_end_is_no_failure() -> None:
+    for name in ("ran-and-served", "ran-vllm-and-served", "served-and-fell-back"):
+        assert not diagnosed(name).follows, name
+    assert diagnosed("only-the-tail").follows
+
+
+def test_there_is_a_next_step_for_each_class_of_causes() -> None:
+    for kind in CLASSES:
+        assert next_step(kind)
