@@ -28,7 +28,7 @@ SESSIONS = {
 }
 """Name of the file → question and packages, as at the command line."""
 BY_MODEL = RECORDED / "by_model"
-"""Those in which a model decided; the same names are the same questions."""
+"""Those in which a model decided."""
 
 
 def record(name: str, arguments: list[str], home: Path, folder: Path = RECORDED, **variables: str) -> None:
@@ -53,6 +53,13 @@ def keep(path: Path, home: Path, kept: Path) -> None:
             shutil.copyfile(home / "artifacts" / sha256[:2] / sha256[2:], artifact)
 
 
+def asked_again(path: Path) -> list[str]:
+    """The question of a recording, with the versions that it was about: its model has read these."""
+    told = [json.loads(line)["data"] for line in path.read_bytes().splitlines()]
+    (understood,) = [one for one in told if one["kind"] == "understood"]
+    return [told[0]["question"], *(f"{name}=={version}" for name, version in understood["packages"].items())]
+
+
 def answers(path: Path) -> list[Step]:
     """What the model of a recording said."""
     said = [json.loads(line)["data"] for line in path.read_bytes().splitlines()]
@@ -68,11 +75,11 @@ def main() -> None:
         # One home each: what the one finds would otherwise be known to the next.
         with tempfile.TemporaryDirectory(prefix="assay-") as folder:
             record(name, arguments, Path(folder))
-    decided = {path.stem: answers(path) for path in BY_MODEL.glob("*.jsonl")}
+    decided = {path.stem: (asked_again(path), answers(path)) for path in BY_MODEL.glob("*.jsonl")}
     shutil.rmtree(BY_MODEL / "artifacts", ignore_errors=True)
-    for name, steps in decided.items():
+    for name, (arguments, steps) in decided.items():
         with tempfile.TemporaryDirectory(prefix="assay-") as folder, ScriptedModel(steps) as model:
-            asked = [*SESSIONS[name], "--driver", "llm", "--model", "relay"]
+            asked = [*arguments, "--driver", "llm", "--model", "relay"]
             record(name, asked, Path(folder), BY_MODEL, OPENAI_BASE_URL=model.url, OPENAI_API_KEY="none")
 
 
