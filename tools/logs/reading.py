@@ -121,7 +121,8 @@ def _chain(first: Traceback | None, seen: tuple[Traceback, ...]) -> Iterator[Tra
         return
     yield first
     for one in seen[seen.index(first) + 1 :]:
-        if one.rank == first.rank:
+        # Engines dress the first line of a record alone: what goes on with it bears no rank.
+        if one.rank in {first.rank, None}:
             if not one.chained:
                 return
             yield one
