@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent import __version__
 from agent.board import Board, fold
@@ -94,6 +95,7 @@ class Setting:
             raise DriverError(
                 "no model can be asked: set OPENAI_API_KEY, or OPENAI_BASE_URL to an endpoint of your own"
             )
+        _check_address(os.environ.get("OPENAI_BASE_URL") or "")
         offered = [tool for tool in self.all_tools(name).values() if self.grants.may_have(tool)]
         keep = Artifacts(home.artifacts).put
         return make_driver(name, keep=keep, tools=offered, model=self.model, redact=self.redact)
@@ -258,3 +260,16 @@ def capped(artifacts: Artifacts, redact: Callable[[JSON], JSON] = redacted) -> C
         return shown, artifacts.put(whole), len(whole)
 
     return apply
+
+
+def _check_address(url: str) -> None:
+    """Raises ``DriverError`` for what can be no endpoint: nobody need wait for it to answer."""
+    try:
+        parts = urlsplit(url)
+        sound = not url or (parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise DriverError(
+            "OPENAI_BASE_URL is no address of an endpoint; expected e.g. http://127.0.0.1:8000/v1"
+        )

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,4 +100,14 @@ def test_without_datasette_it_says_how_to_bring_it(
     monkeypatch.setattr(serving, "find_spec", lambda _: None)
     said = agent(home, "serve", code=3)
     assert "pip install 'assay-agent[serve]'" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(agent: Any, home: Home) -> None:
+    statuses(home, READ)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        said = agent(home, "serve", "--port", other.getsockname()[1], code=2)
+    assert "choose another --port" in said
     assert len(said.splitlines()) == 1

@@ -136,6 +136,18 @@ def test_auto_takes_the_planner_where_no_model_is_configured(
 
 
 @pytest.mark.parametrize(
+    "url", ["127.0.0.1:8000/v1", "file:///etc/passwd", "http://", "http://a:99999", "http://["]
+)
+def test_what_is_no_address_is_not_waited_for(
+    home: Home, engine: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    asked = ["investigate", QUESTION, "-e", str(engine), "--driver", "llm", "--model", "m"]
+    assert run(asked) == 3
+    assert capfd.readouterr().err.splitlines()[-1].startswith("agent: OPENAI_BASE_URL is no address")
+
+
+@pytest.mark.parametrize(
     ("typed", "words"), [(b"n\n", "the person was asked and refused"), (b"y\n", "neither an")]
 )
 def test_at_a_terminal_the_person_is_asked_with_the_exact_call(

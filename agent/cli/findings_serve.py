@@ -90,7 +90,7 @@ def serve(port: int) -> int:
         described.write_text(json.dumps(metadata(), indent=1), encoding="utf-8")
     except OSError as error:
         raise CommandError(f"cannot write {described}: {error.strerror or error}", 3) from error
-    chosen = port or _free()
+    chosen = _port(port)
     progress(f"the findings are at http://{HOST}:{chosen}/findings; Ctrl-C ends it")
     settings = {"sql_time_limit_ms": "5000", "allow_download": "off", "suggest_facets": "off",
                 "max_returned_rows": "1000", "facet_time_limit_ms": "2000"}  # fmt: skip
@@ -111,7 +111,13 @@ def metadata() -> dict[str, Any]:
     return {"title": "Findings", "databases": {"findings": {"tables": tables, "queries": queries}}}
 
 
-def _free() -> int:
-    with socket.socket() as one:
-        one.bind((HOST, 0))
-        return int(one.getsockname()[1])
+def _port(wanted: int) -> int:
+    """The port, or one that is free for 0. Raises :class:`CommandError` where nobody can listen on it."""
+    try:
+        with socket.socket() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((HOST, wanted))
+            return int(one.getsockname()[1])
+    except OSError as error:
+        why = error.strerror or error
+        raise CommandError(f"cannot listen on {HOST}:{wanted}: {why}; choose another --port, or 0") from error
