@@ -119,7 +119,7 @@ def test_imported_sessions_stand_apart_from_investigations(home: Home) -> None:
     listed = json.loads(agent("transcripts", "list", "--imported", "--json").stdout)["sessions"]
     assert {one["format"] for one in listed} == {one["format"] for one in EXPECTED.values()}
     assert json.loads(agent("transcripts", "list", "--json").stdout) == {"transcripts": []}
-    assert json.loads(agent("findings", "list", "--json").stdout) == {"findings": []}
+    assert json.loads(agent("findings", "list", "--json").stdout) == {"findings": [], "more": False}
     one_line(agent("transcripts", "show", "nobody"), 2, "no imported session")
 
 
