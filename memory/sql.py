@@ -68,7 +68,10 @@ def ask(home: Home, sql: str, *, most: int = MOST_ROWS, seconds: float = SECONDS
         try:
             return _answer(connection, sql, most)
         except (sqlite3.Error, sqlite3.Warning, MemoryError, ValueError) as error:
-            raise _explained(error, refused, time.monotonic() > until, seconds) from None
+            late = time.monotonic() > until
+            if not late and str(error) == "interrupted":
+                raise KeyboardInterrupt from None  # Ctrl-C came while SQLite looked at the clock
+            raise _explained(error, refused, late, seconds) from None
 
 
 def _answer(connection: sqlite3.Connection, sql: str, most: int) -> Answered:

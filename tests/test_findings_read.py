@@ -220,6 +220,21 @@ def test_a_question_without_end_is_stopped(known: Home) -> None:
     assert ([row[0] for row in answered.rows], answered.more) == ([1, 2, 3, 4, 5], True)
 
 
+def test_ctrl_c_ends_a_question(known: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def clock() -> float:
+        asked.append(0.0)
+        if len(asked) == 3:  # as Ctrl-C does it: at whatever line of Python runs, here one that SQLite calls
+            raise KeyboardInterrupt
+        return 0.0
+
+    monkeypatch.setattr("memory.sql.time.monotonic", clock)
+    endless = "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT count(*) FROM t"
+    with pytest.raises(KeyboardInterrupt):
+        ask(known, endless)
+
+
 def test_a_question_without_findings_says_so(home: Home) -> None:
     with pytest.raises(StoreError, match="no findings yet"):
         ask(home, "SELECT 1")

@@ -58,9 +58,10 @@ def read_database(path: Path) -> Iterator[Given]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str, str, int]]:
+    until = time.monotonic() + SECONDS
     with _copied(path) as copy:
         try:
-            with closing(_opened(copy)) as connection:
+            with closing(_opened(copy, until)) as connection:
                 _check(connection, path)
                 kinds = "SELECT type FROM sqlite_master WHERE name = 'findings'"
                 if [kind for (kind,) in connection.execute(kinds)] != ["table"]:
@@ -72,6 +73,8 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str, int]]:
                         raise ToolError(f"{path} is damaged: a row of its findings makes no sense")
                     yield name, claim, transcript, event
         except sqlite3.Error as error:
+            if str(error) == "interrupted" and time.monotonic() < until:
+                raise KeyboardInterrupt from None  # Ctrl-C came while SQLite looked at the clock
             raise ToolError(f"{path} cannot be read as a database ({error}); bring another copy") from error
         except UnicodeDecodeError as error:
             raise ToolError(f"{path} is damaged: a text in it cannot be decoded") from error
@@ -94,12 +97,11 @@ def _copied(path: Path) -> Iterator[Path]:
         raise ToolError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _opened(path: Path, until: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
-    until = time.monotonic() + SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > until, 100_000)
     return connection
 
