@@ -7,6 +7,7 @@ import json
 import os
 import re
 from contextlib import redirect_stderr, redirect_stdout
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -229,7 +230,7 @@ def test_ctrl_c_ends_a_question(known: Home, monkeypatch: pytest.MonkeyPatch) ->
             raise KeyboardInterrupt
         return 0.0
 
-    monkeypatch.setattr("memory.sql.time.monotonic", clock)
+    monkeypatch.setattr("memory.sql.time", SimpleNamespace(monotonic=clock))
     endless = "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT count(*) FROM t"
     with pytest.raises(KeyboardInterrupt):
         ask(known, endless)
