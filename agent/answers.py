@@ -28,6 +28,7 @@ def conclusion(
     opened: Opened,
     understood: Understood,
     environment: str,
+    fingerprint: str | None,
     options: Sequence[Option],
     rows: Sequence[Row],
     known: Sequence[Finding],
@@ -69,7 +70,9 @@ def conclusion(
     answer = Answer(
         investigation=opened.investigation,
         target=target,
-        environment=EnvironmentSummary(packages=understood.packages, name=environment or None),
+        environment=EnvironmentSummary(
+            packages=understood.packages, name=environment or None, fingerprint=fingerprint
+        ),
         backends=tuple(rows),
         recommendation=recommendation,
         not_run=tuple(_not_run(understood, recommendation, rows, undecided, opened.investigation)),

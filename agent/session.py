@@ -153,6 +153,7 @@ def start(
         # A folder of someone else's has no name here: its path is what opens it again.
         settled["environment"] = environment.name if environment.kind == "source" else environment.path
         settled["packages"] = environment.packages
+        settled["fingerprint"] = environment.fingerprint
     name = name or (ids or Ids()).investigation(setting.clock)
     opened = Opened(
         investigation=name,

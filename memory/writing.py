@@ -105,6 +105,13 @@ class Writing:
         values.setdefault("seconds", _seconds(asked[0], at))
         self.connection.execute(update(rows).where(mine).values(values))
 
+    def know_environment(self, transcript: str, environment: str, fingerprint: str) -> None:
+        """In which packages a transcript's experiments were made, of those that do not say it themselves."""
+        rows = table_of(ExperimentRow)
+        mine = (rows.c.transcript == transcript) & (rows.c.environment == environment)
+        known = update(rows).where(mine & rows.c.fingerprint.is_(None))
+        self.connection.execute(known.values(fingerprint=fingerprint))
+
     def add_finding(self, finding: Finding, transcript: str, event: int, at: str, origin: str = OWN) -> None:
         """Keep a finding that event ``event`` of ``transcript`` recorded at ``at``.
 

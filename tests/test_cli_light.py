@@ -180,6 +180,21 @@ def test_a_report_is_the_document_that_was_given_first(tmp_path: Path, engine: P
     assert again.stdout == first.stdout
 
 
+def test_every_experiment_says_in_which_packages_it_was_made(tmp_path: Path, engine: Path) -> None:
+    home = tmp_path / "home"
+    told = json.loads(
+        agent("investigate", "qwen3.5 nvfp4 on sm120", "-e", str(engine), "--json", home=home).stdout
+    )
+    marked = agent("environment", "fingerprint", str(engine), "--json", home=home)
+    fingerprint = json.loads(marked.stdout)["environment"]
+    assert told["environment"]["fingerprint"] == fingerprint
+    asked = "SELECT tool, fingerprint FROM v_experiments WHERE environment IS NOT NULL"
+    rows = json.loads(agent("findings", "sql", asked, "--json", home=home).stdout)["rows"]
+    assert {mark for _, mark in rows} == {fingerprint}
+    (first, *_) = json.loads(agent("findings", "list", "--json", home=home).stdout)["findings"]
+    assert f"(fingerprint {fingerprint[:16]})" in agent("findings", "show", first["id"], home=home).stdout
+
+
 def test_another_program_remembers_nothing_of_this_one(tmp_path: Path) -> None:
     for folder in ("memory", "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))

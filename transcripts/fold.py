@@ -255,4 +255,7 @@ def _rows_of(writing: Writing, name: str, step: _Step) -> list[str]:
         case "concluded":
             fields = {key: data[key] for key in ("exit_reason", "exit_code", "summary")}
             writing.update_investigation(name, concluded_at=step.at, **fields)
+            environment = (data.get("answer") or {}).get("environment") or {}
+            if environment.get("fingerprint"):
+                writing.know_environment(name, environment["name"], environment["fingerprint"])
     return []

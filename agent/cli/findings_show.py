@@ -73,6 +73,7 @@ def _lines(views: Views, row: Any, chain: dict[str, list[Any]]) -> Iterator[str]
         "scenario": settings(views, row) or "as the engine defaults it",
         "scope": _scope(views.parsed(row, "claim")),
         "account": " ".join(filter(None, (row["date"], row["url"]))),
+        "in": _environment(chain["experiments"]),
         "recorded": f"{row['recorded_at']}, {row['transcript']} event {row['event']}",
         "seen": f"{len(chain['sightings'])} times, last {row['seen_at']}",
     }
@@ -101,6 +102,12 @@ def _lines(views: Views, row: Any, chain: dict[str, list[Any]]) -> Iterator[str]
         came = one["outcome"] or one["verdict"] or one["status"] or "not returned"
         took = f", {one['seconds']:.3g} s" if one["seconds"] is not None else ""
         yield f"experiment {one['call']} (event {one['asked_event']}): {one['tool']}, {came}{took}"
+
+
+def _environment(experiments: list[Any]) -> str:
+    """Where the experiments were made: environments with their fingerprints."""
+    known = {(one["environment"], one["fingerprint"]) for one in experiments if one["fingerprint"]}
+    return ", ".join(f"{name} (fingerprint {mark[:16]})" for name, mark in sorted(known))
 
 
 def _status(row: Any) -> str:

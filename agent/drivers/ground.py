@@ -44,6 +44,17 @@ def environment_of(board: Board) -> tuple[str, dict[str, str]] | None:
     return str(environment["name"]), dict(environment["packages"])
 
 
+def fingerprint_of(board: Board) -> str | None:
+    """Of the environment, given or created; None where its description was too long to be recorded whole."""
+    opened = board.opened
+    if opened is not None and opened.options.get("environment"):
+        given = opened.options.get("fingerprint")
+        return str(given) if given else None
+    output = board.output_of("create_environment")
+    environment = output.get("environment", output) if isinstance(output, dict) else {}
+    return environment.get("fingerprint") if isinstance(environment, dict) else None
+
+
 def target_of(board: Board, opened: Opened) -> Target:
     """The question as parsed, with the model's classes once they are known."""
     options = opened.options

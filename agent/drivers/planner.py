@@ -15,7 +15,7 @@ from typing import Any
 from agent.answers import conclusion
 from agent.board import Board
 from agent.disputes import disputed
-from agent.drivers.ground import declared, environment_of, failure, flags, target_of
+from agent.drivers.ground import declared, environment_of, failure, fingerprint_of, flags, target_of
 from agent.loop import Call, Decision
 from agent.priors import priors
 from agent.relevance import relevant
@@ -111,6 +111,7 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
         opened=board.opened,
         understood=board.understood,
         environment=name,
+        fingerprint=fingerprint_of(board),
         options=options,
         rows=[one.row for one in board.hypotheses.values() if one.row is not None],
         known=known_findings(board),
