@@ -25,6 +25,9 @@ from tools.viability.hostcode.sources import Definition, Node, Sources, name_of
 DEPTH, STEPS = 14, 5_000
 """How deep calls are followed, and how much of a function."""
 
+CONTRASTS = ((8, 0), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1))
+"""Devices that a refusal is contrasted with."""
+
 _TEMPLATE = re.compile(r"<.*>")
 _LOOPS = frozenset({"for_statement", "while_statement", "for_range_loop"})
 
@@ -41,15 +44,26 @@ class HostCode:
     ) -> tuple[Refusal | None, bool]:
         """What refuses a device in the function that ``files`` export as ``name``, or define so (then perhaps
         with its class); and whether the device was asked for on the way."""
+        refusal, asked = self._walked(files, name, arch)
+        if refusal is not None:
+            # What no device gets past is no check of the device: something was not read as it is meant.
+            others = (self._walked(files, name, other) for other in CONTRASTS if other != arch)
+            if not asked or all(there is not None for there, _ in others):
+                return None, asked
+        return refusal, asked
+
+    def refusal_on(self, files: tuple[str, ...], name: str, major: int, minor: int) -> Refusal | None:
+        """The same for a device by its two numbers."""
+        return self.refusal(files, name, (major, minor))[0]
+
+    def _walked(
+        self, files: tuple[str, ...], name: str, arch: tuple[int, int]
+    ) -> tuple[Refusal | None, bool]:
         key = (files, name, arch)
         if key not in self._asked:
             walk = _Walk(self._sources.files(files), arch)
             self._asked[key] = walk.refusal(name), walk.asked
         return self._asked[key]
-
-    def refusal_on(self, files: tuple[str, ...], name: str, major: int, minor: int) -> Refusal | None:
-        """The same for a device by its two numbers."""
-        return self.refusal(files, name, (major, minor))[0]
 
 
 class _Walk(Expressions):
@@ -120,13 +134,18 @@ class _Walk(Expressions):
         if not fits or len(fits) > 8:
             return None
         ends: list[tuple[Value, Refusal | None]] = []
+        told, before = any(isinstance(value, int) for value in given), self.asked
         for one in fits:
+            self.asked = False
             try:
                 ends.append((self._run(one, given), None))
             except RefusedError as refused:
-                ends.append((None, refused.refusal))
+                # What knows nothing of the device refuses something else.
+                ends.append((None, refused.refusal if told or self.asked else None))
             except UnsureError:
                 ends.append((None, None))
+            before = before or self.asked
+        self.asked = before
         if all(refusal is not None for _, refusal in ends):
             raise RefusedError(ends[0][1])  # type: ignore[arg-type]
         values = {value for value, _ in ends}
