@@ -17,9 +17,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scripted_model import ScriptedModel, Step
-
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "tests"))
+
+from scripted_model import ScriptedModel, Step  # noqa: E402
+
 RECORDED = ROOT / "transcripts" / "recorded"
 SESSIONS = {
     "seed-sm120": ["qwen3.5 nvfp4 on sm120", "sglang==0.5.9", "flashinfer-python==0.6.5"],

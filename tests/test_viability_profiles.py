@@ -99,10 +99,10 @@ def test_no_value_of_a_real_engine_is_known(wheels: Wheels, engine: str) -> None
     assert named(values - GENERIC) == []
 
 
-GENERIC = {"auto", "none", "default", "torch", "static"}
+GENERIC = {"auto", "none", "default", "torch", "static", "file"}
 """Words that name no kernel library, so that knowing them says nothing about one.
 
 ``auto``, ``none`` and ``default`` are how engines say "you choose" and "nothing": what a person chose has to
 be told from what the engine picks by itself. ``torch`` is the framework that engines are written in, whose
-calls the interpreter must know, and ``static`` a kind of method in Python; some engines have values that
-happen to be spelt so."""
+calls the interpreter must know, ``static`` a kind of method in Python, and ``file`` a field of every piece of
+evidence; some engines have values that happen to be spelt so."""
