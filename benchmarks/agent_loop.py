@@ -35,6 +35,8 @@ SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 ENDS = {"bash": ("bash", {"command": "echo THE_END"})}
 """How a loop is ended that knows no answer without a call."""
 
+PEERS = ("mini", "pydantic-ai")
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -44,7 +46,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     loops = {"assay": sys.executable, "openai, typed history": sys.executable}
-    loops |= dict(one.split("=", 1) for one in args.peer)
+    for one in args.peer:
+        name, _, python = one.partition("=")
+        if name not in PEERS or not python:
+            parser.error(f"{one!r} is no peer; expected NAME=PYTHON, NAME one of {', '.join(PEERS)}")
+        loops[name] = python
     few, half, all_of = args.steps // 8, args.steps // 2, args.steps
     cpu: dict[tuple[str, int], list[float]] = {}
     memory: dict[str, float] = {}
