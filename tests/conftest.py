@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,10 @@ from memory.home import Home
 from tools.base import ToolError
 from tools.environment.create import create_environment
 from tools.environment.model import Environment
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it leaves in the background deaf to Ctrl-C, and so would be all that tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Wheels(Protocol):
