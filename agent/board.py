@@ -10,6 +10,7 @@ from agent.budget import Spent
 from agent.calls import Calls, Results
 from agent.conversation import Conversation
 from memory.canonical import sha256_of
+from memory.clock import hypothesis_id
 from memory.vocabulary import HypothesisState
 from transcripts.events import (
     Called,
@@ -147,6 +148,11 @@ class Board:
         returned = self.calls.result(name)
         assert returned is not None, "only calls that came to an end are looked up"
         return self.calls[name], returned
+
+    def subject_of(self, given: Mapping[str, Any]) -> str | None:
+        """The hypothesis that a call with this input is about, if it is on the board."""
+        name = hypothesis_id(*(str(given.get(key)) for key in ("component", "backend", "arch")))
+        return name if name in self.hypotheses else None
 
     def answered(self, tool: str, given: Mapping[str, Any]) -> bool:
         """Whether ``tool`` was called with this input and came to an end."""

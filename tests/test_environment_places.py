@@ -53,7 +53,7 @@ def fake(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def checkout(root: Path) -> Path:
     """A virtual environment in which the engine is a checkout outside of it; returns the environment."""
-    source = write_engine(root / "work" / "python")
+    source = write_engine(root / "checkout" / "python")
     (info,) = source.glob("*.dist-info")
     site = root / "venv" / "lib" / "python3.12" / "site-packages"
     site.mkdir(parents=True)
@@ -82,11 +82,11 @@ def test_a_checkout_is_read_through_the_environment_that_it_is_installed_in(
     tree = found.tree()
     assert "cedar needs 10.x" in "\n".join(tree.lines("sglang/srt/gates.py"))
     assert tree.owner("sglang/srt/gates.py") == ("sglang", "9.9.0")
-    assert f"sglang is a checkout there: {tmp_path}/work/python" in lines
+    assert f"sglang is a checkout there: {tmp_path}/checkout/python" in lines
     # The same is not copied twice; what was edited is another environment, and the first one stays.
     assert arrived(home, str(venv), lines.append) == name
     assert lines[-1] == f"nothing there has changed: {name}"
-    (tmp_path / "work/python/sglang/srt/gates.py").write_text("# edited\n")
+    (tmp_path / "checkout/python/sglang/srt/gates.py").write_text("# edited\n")
     again = arrived(home, str(venv), lines.append)
     assert again != name
     assert open_environment(home, again).tree().lines("sglang/srt/gates.py")[0] == "# edited"
@@ -95,10 +95,10 @@ def test_a_checkout_is_read_through_the_environment_that_it_is_installed_in(
 
 def test_what_a_checkout_has_changed_since_its_commit_is_said(home: Home, tmp_path: Path) -> None:
     venv = checkout(tmp_path)
-    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(tmp_path / "work")]
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(tmp_path / "checkout")]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
         subprocess.run([*git, *command], check=True, capture_output=True)
-    (tmp_path / "work/python/sglang/srt/gates.py").write_text("# edited\n")
+    (tmp_path / "checkout/python/sglang/srt/gates.py").write_text("# edited\n")
     lines: list[str] = []
     arrived(home, str(venv), lines.append)
     assert any("changed since its commit: python/sglang/srt/gates.py" in line for line in lines)
@@ -152,12 +152,12 @@ def test_another_host_is_read_through_the_persons_own_ssh(
     lines: list[str] = []
     assert arrived(home, f"ssh://box{strange}", lines.append) == name
     assert lines == [f"nothing there has changed: {name}"]
-    (tmp_path / "work/python/sglang/srt/gates.py").write_text("# edited\n")
+    (tmp_path / "checkout/python/sglang/srt/gates.py").write_text("# edited\n")
     assert arrived(home, f"ssh://box{strange}", lines.append) != name
     with pytest.raises(ToolError, match="Could not resolve hostname"):
         arrived(home, "ssh://nowhere/x", lambda _: None)
     with pytest.raises(ToolError, match="no installed packages there"):
-        arrived(home, f"ssh://box{tmp_path}/work", lambda _: None)
+        arrived(home, f"ssh://box{tmp_path}/checkout", lambda _: None)
     with pytest.raises(ToolError, match="expected ssh://"):
         arrived(home, "ssh://-oProxyCommand=x/y", lambda _: None)
 

@@ -24,7 +24,6 @@ from agent.prompts import prompt
 from agent.shorter import shorter
 from agent.text import shorten
 from memory.canonical import canonical
-from memory.clock import hypothesis_id
 from tools.base import AnyTool
 from transcripts.events import Asked, Concluded, Noted, Said
 from transcripts.messages import Messages
@@ -168,14 +167,7 @@ def _calls(board: Board, request: str, asked: Sequence[Wish]) -> Iterator[Call]:
         why = asked_for(request, number)
         result = board.calls.result(board.conversation.made.get(why, ""))
         if wish.wrong is None and (result is None or result.status == "interrupted"):
-            yield Call(wish.tool, wish.input, why=why, hypothesis=_about(board, wish.input))
-
-
-def _about(board: Board, given: Mapping[str, Any]) -> str | None:
-    """The hypothesis that a call is about, if it is on the board."""
-    subject = [given.get(key) for key in ("component", "backend", "arch")]
-    name = hypothesis_id(*map(str, subject))
-    return name if name in board.hypotheses else None
+            yield Call(wish.tool, wish.input, why=why, hypothesis=board.subject_of(wish.input))
 
 
 def _at_its_end(board: Board) -> str | None:

@@ -14,7 +14,6 @@ from agent.board import OUTSIDE, Board
 from agent.drivers.ground import failure
 from agent.drivers.planner import Planner, conclusion_of
 from agent.loop import Call, Decision
-from memory.clock import hypothesis_id
 from transcripts.events import Concluded
 
 Follow = Callable[[Board], Decision]
@@ -54,6 +53,4 @@ class Outside:
 
 def asked(board: Board, tool: str, given: Mapping[str, Any]) -> Call:
     """A call as it is asked for outside, with the hypothesis on the board that it is about."""
-    subject = [given.get(key) for key in ("component", "backend", "arch")]
-    name = hypothesis_id(*map(str, subject))
-    return Call(tool, dict(given), why=OUTSIDE, hypothesis=name if name in board.hypotheses else None)
+    return Call(tool, dict(given), why=OUTSIDE, hypothesis=board.subject_of(given))

@@ -143,20 +143,18 @@ def _ordered(board: Board, rung: Rung, ready: Sequence[HypothesisChanged]) -> li
 
 def nearby_findings(board: Board) -> list[Finding]:
     """Findings on other architectures that were looked up in this investigation."""
-    found = []
-    for call, _ in board.results("search_findings"):
-        output = board.output(call.call) or {}
-        found += [Finding.model_validate(finding) for finding in output.get("nearby", ())]
-    return found
+    return _looked_up(board, "nearby")
+
+
+def _looked_up(board: Board, part: str) -> list[Finding]:
+    """``part``: of what ``search_findings`` gave."""
+    outputs = (board.output(call.call) or {} for call, _ in board.results("search_findings"))
+    return [Finding.model_validate(finding) for output in outputs for finding in output.get(part, ())]
 
 
 def known_findings(board: Board) -> list[Finding]:
     """Findings of earlier investigations that were looked up in this one."""
-    found = []
-    for call, _ in board.results("search_findings"):
-        output = board.output(call.call) or {}
-        found += [Finding.model_validate(finding) for finding in output.get("findings", ())]
-    return found
+    return _looked_up(board, "findings")
 
 
 def _create(board: Board, opened: Opened) -> Call:
