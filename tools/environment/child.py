@@ -101,24 +101,10 @@ def run_child(
     with contextlib.ExitStack() as files:
         out = files.enter_context(output.open("wb"))
         err = files.enter_context(errors.open("wb")) if errors else None
-        files.enter_context(_terminated_as_exit())
+        files.enter_context(terminated_as_exit())
         files.enter_context(stopping.child())
-        failed, says = os.pipe()
+        process, failed = start_guarded(command, environment, folder, out, err, memory, grace)
         files.callback(os.close, failed)
-        try:
-            guarded = _guarded(command, says, memory, grace)
-            process = subprocess.Popen(
-                guarded,
-                pass_fds=(says,) if _GUARDS else (),
-                cwd=folder,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err or subprocess.STDOUT,
-                start_new_session=True,
-            )
-        finally:
-            os.close(says)
         timed_out = False
         try:
             while True:
@@ -141,11 +127,50 @@ def run_child(
                 f"{Path(command[0]).name} wrote more than {most_output / 1e6:.0f} MB and was ended; "
                 "ask for less, or find out what it writes without end"
             )
-        os.set_blocking(failed, False)
-        with contextlib.suppress(BlockingIOError):
-            if number := os.read(failed, 16):
-                raise OSError(int(number), os.strerror(int(number)), command[0])
+        check_started(failed, command[0])
     return Ended(process.returncode, timed_out, time.monotonic() - started)
+
+
+def start_guarded(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    out: IO[bytes],
+    err: IO[bytes] | None = None,
+    memory: int | None = MEMORY,
+    grace: float = GRACE,
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start ``command`` below a guard, and do not wait: whoever calls this ends it (:func:`end_tree`).
+
+    Also returned: a pipe to look into with :func:`check_started`, and to close. Raises ``OSError`` if the
+    program is not there.
+    """
+    failed, says = os.pipe()
+    try:
+        process = subprocess.Popen(
+            _guarded(command, says, memory, grace),
+            pass_fds=(says,) if _GUARDS else (),
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err or subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(failed)
+        raise
+    finally:
+        os.close(says)
+    return process, failed
+
+
+def check_started(failed: int, program: str) -> None:
+    """Raise the ``OSError`` for which a program could not be started, if its guard said one by now."""
+    os.set_blocking(failed, False)
+    with contextlib.suppress(BlockingIOError):
+        if number := os.read(failed, 16):
+            raise OSError(int(number), os.strerror(int(number)), program)
 
 
 def _size(*streams: IO[bytes] | None) -> int:
@@ -197,11 +222,11 @@ def end_tree(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:
 
 def _wait_gone(members: list[psutil.Process], seconds: float) -> None:
     until = time.monotonic() + seconds
-    while any(map(_lives, members)) and time.monotonic() < until:
+    while any(map(lives, members)) and time.monotonic() < until:
         time.sleep(POLL / 5)
 
 
-def _lives(member: psutil.Process) -> bool:
+def lives(member: psutil.Process) -> bool:
     # One that is dead and waits for its parent to notice does no more harm.
     try:
         return member.is_running() and member.status() != psutil.STATUS_ZOMBIE
@@ -236,7 +261,7 @@ def _group(member: psutil.Process) -> int | None:
 
 
 @contextlib.contextmanager
-def _terminated_as_exit() -> Iterator[None]:
+def terminated_as_exit() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into ``SystemExit`` while a child runs, so that it is ended too."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,0 +1,99 @@
+"""Why a server did not start, or did not last: one word, one sentence, and the diagnosis of its log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from memory.terms import Outcome
+from memory.vocabulary import Contract
+from tools.diagnosis.diagnose import Diagnosis, diagnose
+from tools.source.tree import read_head
+
+SPACE = 1 << 20
+"""Bytes free under which a disk counts as full."""
+LONGEST = 400
+HIDDEN = "***"
+PORT_IN_USE = "port-in-use"
+_NOT_A_START = frozenset({Outcome.CRASHED, Outcome.HUNG, Outcome.NAN, Outcome.WRONG, Outcome.SUBSTITUTED})
+"""Words of a signature that say nothing of a server that never was ready."""
+
+
+class Failure(Contract):
+    """``because``: one line. ``diagnosis``: of the log, which names the first traceback."""
+
+    outcome: Outcome
+    because: str
+    diagnosis: Diagnosis
+    ready: bool
+    """Whether it had been ready before."""
+
+    @property
+    def signature(self) -> str | None:
+        return self.diagnosis.cause.signature if self.diagnosis.cause else None
+
+
+def classed(
+    log: Path, *, code: int | None, stalled: str | None, ready: bool, timed_out: bool, secret: str
+) -> Failure:
+    """What a log and the end of a process say. ``code``: the exit status, None of one that still ran;
+    ``stalled``: why it was not waited for any longer; ``timed_out``: though it went on; ``secret``: what may
+    not be quoted, though engines print it."""
+    with log.open("rb") as file:
+        found = diagnose(file)
+    cause = found.cause
+    words = _words(found, log)
+    told = f"{words} ({stalled})" if stalled else words
+    if _full(log):
+        outcome, told = Outcome.ENVIRONMENT_SUSPECT, f"the disk that holds {log.parent} is full; {told}"
+    elif cause is not None and (stalled is None or found.first is not None):
+        outcome = cause.outcome
+    elif stalled is not None and found.first is None:
+        outcome, told = (Outcome.START_TIMEOUT if timed_out else Outcome.HUNG), f"{stalled}; last: {words}"
+    else:
+        outcome = Outcome.CRASHED
+    if not ready and stalled is None and outcome in _NOT_A_START:
+        outcome = Outcome.START_FAILED
+    if not ready and found.first is not None and outcome is Outcome.CRASHED:
+        outcome = Outcome.START_FAILED
+    if code is not None and found.first is None and cause is None:
+        told = f"{_status(code)}; last: {words}"
+    failure = Failure(outcome=outcome, because=told[:LONGEST], diagnosis=found, ready=ready)
+    return Failure.model_validate_json(failure.model_dump_json().replace(secret, HIDDEN))
+
+
+def _words(found: Diagnosis, log: Path) -> str:
+    if found.first is not None:
+        return " ".join(f"{found.first.error}: {found.first.message}".split()).rstrip(": ")[:LONGEST]
+    if found.cause is not None:
+        return " ".join(found.cause.text.split())[:LONGEST]
+    size = log.stat().st_size
+    if size == 0:
+        return "nothing was written to the log"
+    with log.open("rb") as file:
+        file.seek(max(0, size - 4096))
+        lines = [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    return " ".join(lines[-1].split())[:200] if lines else read_head(log, 200)
+
+
+def _status(code: int) -> str:
+    if code >= 0:
+        return f"it ended with status {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    why = {
+        "SIGKILL": ", as the kernel does where the machine's memory runs out",
+        "SIGILL": ": it was built for another CPU",
+    }
+    return f"it was ended by {name}{why.get(name, '')}"
+
+
+def _full(log: Path) -> bool:
+    try:
+        return shutil.disk_usage(os.path.realpath(log.parent)).free < SPACE
+    except OSError:
+        return False

@@ -1,0 +1,342 @@
+"""A server of an engine: started, waited for, looked after and ended.
+
+::
+
+    with launched(plan, home, tell) as server:
+        server.base_url, server.api_key, server.model   # any OpenAI client
+        server.failure()                                # None as long as it lives
+
+It listens on 127.0.0.1, on a port of its own for each start, with a key of its own. It is ready when it says
+that it is healthy and has given a token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from memory.home import Home
+from tools import stopping
+from tools.environment.child import check_started, start_guarded, terminated_as_exit
+from tools.errors import ToolError
+from tools.locks import holding
+from tools.server.asking import Answer, ask
+from tools.server.ending import MARK, Ended, end, folder_of, identity, sweep, write_record
+from tools.server.failure import PORT_IN_USE, Failure, classed
+from tools.server.memory import Memory
+from tools.server.plan import NAME, Plan
+from tools.server.watch import LogWatch, Patience, Progress, members
+
+TRIES = 3
+"""Starts, where each time somebody else was quicker to take the port that had been free."""
+HEALTH_SECONDS = 10.0
+TOKEN_SECONDS = 3600.0
+"""For the first token, which may compile kernels: whether anything goes on is looked at meanwhile."""
+_PROMPT = "1 2 3"
+
+
+class StartError(Exception):
+    """The server never was ready. ``failure`` says why; ``log`` is what it wrote."""
+
+    def __init__(self, failure: Failure, log: Path, phases: dict[str, float], seconds: float) -> None:
+        super().__init__(f"{failure.outcome}: {failure.because}")
+        self.failure = failure
+        self.log = log
+        self.phases = phases
+        self.seconds = seconds
+
+
+class _PortTakenError(Exception):
+    pass
+
+
+@dataclass
+class Server:
+    """One that is ready, and later one that has ended. ``phases``: seconds by phase of the start."""
+
+    plan: Plan
+    name: str
+    port: int
+    api_key: str
+    log: Path
+    ready_seconds: float
+    watch: LogWatch = field(repr=False)
+    gpus: tuple[str, ...] = ()
+    ended: Ended | None = None
+    memory_left: dict[str, int] = field(default_factory=dict)
+    """MiB by GPU that were not given back in time, by nobody else's doing; empty where all is as before."""
+    _guard: subprocess.Popen[bytes] = field(repr=False, kw_only=True)
+
+    @property
+    def engine(self) -> str:
+        return self.plan.profile.name
+
+    @property
+    def model(self) -> str:
+        """The name under which it serves the model."""
+        return NAME
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def phases(self) -> dict[str, float]:
+        return self.watch.phases
+
+    @property
+    def pid(self) -> int:
+        """Of the process below which all of the server runs."""
+        return self._guard.pid
+
+    def alive(self) -> bool:
+        return self._guard.poll() is None
+
+    def ask(self, path: str, body: dict[str, Any] | None = None, *, seconds: float = 60.0) -> Answer:
+        """See :func:`tools.server.asking.ask`."""
+        return ask(self.port, path, body, key=self.api_key, seconds=seconds)
+
+    def failure(self, stalled: str | None = None) -> Failure | None:
+        """Why it ended by itself; None as long as it lives. ``stalled``: why somebody who waited for an
+        answer gave up, whether it lives or not."""
+        code = self._guard.poll()
+        if (code is None and stalled is None) or self.ended is not None:
+            return None
+        return classed(self.log, code=code, stalled=stalled, ready=True, timed_out=False, secret=self.api_key)
+
+    def info(self) -> dict[str, Any]:
+        """What it says of itself; empty where it does not say."""
+        for path in self.plan.profile.info:
+            with contextlib.suppress(OSError, ToolError):
+                answer = self.ask(path, seconds=30.0)
+                document = answer.document() if answer.status == 200 else None
+                if isinstance(document, dict):
+                    return document
+        return {}
+
+
+@contextlib.contextmanager
+def launched(
+    plan: Plan,
+    home: Home,
+    tell: Callable[[str], None],
+    *,
+    gpus: Sequence[str] = (),
+    patience: Patience | None = None,
+    shared: Path | None = None,
+) -> Iterator[Server]:
+    """Start ``plan``'s server, wait until it is ready, and end all of it on every way out.
+
+    ``gpus``: by UUID; they are locked, and the server sees no other. Raises :class:`StartError` where it does
+    not come up, :class:`ToolError` where it cannot even be tried.
+    """
+    patience = patience or Patience()
+    sweep(home, tell)
+    with (
+        holding([f"gpu:{uuid}" for uuid in gpus], home, tell, shared),
+        terminated_as_exit(),
+        stopping.child(),
+    ):
+        memory = Memory(gpus)
+        for attempt in range(TRIES):
+            try:
+                with _started(plan, home, tell, tuple(gpus), patience, memory) as server:
+                    yield server
+                return
+            except _PortTakenError:
+                if attempt + 1 == TRIES:
+                    raise ToolError(f"{TRIES} ports in a row were taken by others; try again") from None
+                tell("somebody else took the port; trying another")
+
+
+@contextlib.contextmanager
+def _started(
+    plan: Plan,
+    home: Home,
+    tell: Callable[[str], None],
+    gpus: tuple[str, ...],
+    patience: Patience,
+    memory: Memory,
+) -> Iterator[Server]:
+    name = secrets.token_hex(6)
+    folder = folder_of(home, name)
+    key, port = secrets.token_urlsafe(24), _free_port()
+    variables = dict(plan.variables) | {MARK: name}
+    if gpus:
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    if plan.profile.key_variable:
+        variables[plan.profile.key_variable] = key
+    try:
+        (folder / "work").mkdir(parents=True, mode=0o700)
+        log = folder / "server.log"
+        out = log.open("wb")
+    except OSError as error:
+        raise ToolError(f"cannot write to {folder} ({error.strerror or error}); free space there") from error
+    started = time.monotonic()
+    with out:
+        command = plan.command(port, key)
+        try:
+            guard, failed = start_guarded(command, variables, folder / "work", out, memory=None)
+        except OSError as error:
+            raise ToolError(f"cannot start {command[0]} ({error.strerror or error})", missing=True) from error
+    watch = LogWatch(log, plan.profile, started)
+    server = Server(plan, name, port, key, log, 0.0, watch, gpus, _guard=guard)
+    try:
+        _record(server, folder)
+        tell(f"{plan.profile.name} starts on port {port}; its log is {log}")
+        _await_ready(server, failed, patience, tell, memory)
+        _record(server, folder)
+        yield server
+    finally:
+        try:
+            os.close(failed)
+            server.ended = end(guard, name)
+            watch.look()
+        finally:
+            server.memory_left = memory.left()
+            with contextlib.suppress(OSError):
+                (folder / "record.json").unlink(missing_ok=True)
+                shutil.rmtree(folder / "work", ignore_errors=True)
+
+
+def _record(server: Server, folder: Path) -> None:
+    processes = []
+    for process in (psutil.Process(server.pid), *members(server.pid)):
+        with contextlib.suppress(psutil.Error):
+            processes.append(identity(process))
+    document: dict[str, object] = {
+        "owner": identity(psutil.Process()),
+        "processes": processes,
+        "port": server.port,
+        "gpus": list(server.gpus),
+        "engine": server.engine,
+        "model": server.plan.settings.model,
+    }
+    try:
+        write_record(folder, document)
+    except OSError as error:
+        raise ToolError(f"cannot write to {folder} ({error.strerror or error}); free space there") from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _await_ready(
+    server: Server, failed: int, patience: Patience, tell: Callable[[str], None], memory: Memory
+) -> None:
+    progress = Progress(server.pid, patience, gpu=memory.in_use)
+    token: _Token | None = None
+    asked, phase = 0.0, None
+    while True:
+        grew = server.watch.look()
+        if server.watch.phase not in (phase, None):
+            phase = server.watch.phase
+            tell(f"{time.monotonic() - server.watch.since:.0f} s: {phase}")
+        if not server.alive():
+            _died(server, failed)
+        if token is not None and (why := token.ended()) is not None:
+            if why == "":
+                break
+            token = None
+            tell(f"healthy, but gave no token yet: {why}")
+            asked = time.monotonic() + 1.0
+        if token is None and time.monotonic() >= asked:
+            asked = time.monotonic() + 3 * patience.poll
+            if _healthy(server):
+                token = _Token(server)
+        stalled = progress.look(grew=grew, failed=server.watch.failed)
+        late = time.monotonic() - server.watch.since > patience.longest
+        if stalled or late:
+            stalled = stalled or f"not ready after {patience.longest:.0f} s"
+            stalled = f"healthy, but without a token: {stalled}" if token is not None else stalled
+            raise _failed(server, None, stalled, timed_out=late)
+        stopping.pause(patience.poll)
+    server.ready_seconds = round(time.monotonic() - server.watch.since, 3)
+    server.watch.look()
+
+
+def _died(server: Server, failed: int) -> None:
+    """Raises what its end means."""
+    try:
+        check_started(failed, server.plan.command(0, None)[0])
+    except OSError as error:
+        python = server.plan.python
+        raise ToolError(f"cannot start {python} ({error.strerror or error})", missing=True) from None
+    server.watch.look()
+    failed_start = _failed(server, server._guard.returncode, None, timed_out=False)
+    if failed_start.failure.signature == PORT_IN_USE:
+        raise _PortTakenError
+    raise failed_start
+
+
+def _failed(server: Server, code: int | None, stalled: str | None, *, timed_out: bool) -> StartError:
+    failure = classed(
+        server.log, code=code, stalled=stalled, ready=False, timed_out=timed_out, secret=server.api_key
+    )
+    seconds = round(time.monotonic() - server.watch.since, 3)
+    return StartError(failure, server.log, server.phases, seconds)
+
+
+def _healthy(server: Server) -> bool:
+    """Whether it says so. Raises :class:`_PortTakenError` where it is somebody else who does."""
+    try:
+        healthy = server.ask(server.plan.profile.health, seconds=HEALTH_SECONDS).status == 200
+    except (OSError, ToolError):
+        return False
+    if healthy and not _listens(server):
+        raise _PortTakenError
+    return healthy
+
+
+def _listens(server: Server) -> bool:
+    """Whether a process of the server's is it that listens; also where that cannot be told."""
+    for process in members(server.pid):
+        try:
+            there = process.net_connections(kind="tcp")
+        except psutil.AccessDenied:
+            return True
+        except psutil.Error:
+            continue
+        if any(one.status == psutil.CONN_LISTEN and one.laddr.port == server.port for one in there):
+            return True
+    return False
+
+
+class _Token:
+    """One token is asked for, in a thread of its own: the answer may take as long as kernels are compiled."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._why: str | None = None
+        threading.Thread(target=self._ask, daemon=True).start()
+
+    def ended(self) -> str | None:
+        """None while it is waited for, "" when it is there, else why there is none."""
+        return self._why
+
+    def _ask(self) -> None:
+        body = {"model": self._server.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
+        try:
+            answer = self._server.ask("/v1/completions", body, seconds=TOKEN_SECONDS)
+        except (OSError, ToolError) as error:
+            self._why = str(error) or type(error).__name__
+            return
+        document = answer.document()
+        choices = document.get("choices") if isinstance(document, dict) else None
+        given = isinstance(choices, list) and bool(choices)
+        self._why = "" if answer.status == 200 and given else f"status {answer.status}"
