@@ -82,6 +82,7 @@ def test_hostile_cases_are_left_out_in_one_line_each(agent: Any, home: Home, tmp
         {**CASE, "id": "b", "url": None},
         {**CASE, "id": "c", "date": "yesterday"},
         {**CASE, "id": "d", "component": "a\x1b[2J"},
+        {**CASE, "id": "e", "date": "9999-99-99"}, {**CASE, "id": "f", "date": "2026-02-30"},
         "nothing", "[" * 100_000, '{"id": 7}',
     ]  # fmt: skip
     path = write(tmp_path / "cases.jsonl", CASE, *bad)
@@ -165,6 +166,25 @@ def test_a_note_is_told_from_its_words_and_what_is_known(
     assert done["sentence"].startswith(
         "fp4_gemm flashinfer_cudnn on sm120 (sglang): report nan; by a person, "
     )
+
+
+def test_a_component_that_nobody_knows_is_doubted(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    about = ("--backend", "alpha", "--arch", "sm120", "--component")
+    for component, warning in {
+        "moe_runer": "no component is known as moe_runer: did you mean moe_runner? known are ",
+        "bogus": "no component is known as bogus: known are allreduce, ", "moe_runner": None,
+        "bogus ": None,  # by now it was written down
+    }.items():
+        assert run(["note", "it hangs", *about, component.strip()]) == 0
+        said = capsys.readouterr().err
+        assert (warning in said) if warning else "warning" not in said
+
+
+def test_a_day_that_is_in_no_calendar_leaves_no_transcript(agent: Any, home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "cases.jsonl", {**CASE, "date": "9999-99-99"})
+    done = json.loads(agent(home, "import", path, "--json"))
+    assert "expected a day, month or year" in done["skipped"][0]["because"]
+    assert list(home.transcripts.glob("*.jsonl")) == []
 
 
 @pytest.mark.parametrize(

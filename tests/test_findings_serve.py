@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -85,9 +87,25 @@ def test_it_shows_views_facets_and_prepared_queries_and_writes_nothing(home: Hom
     assert home.findings_db.read_bytes() == before
 
 
+def test_who_asks_for_another_host_is_refused(url: str) -> None:
+    """A page of somebody else whose name was made to lead here would read all findings."""
+    own = url.removeprefix("http://")
+    port = own.rpartition(":")[2]
+    for host, status in {
+        own: 200, f"localhost:{port}": 200, f"LOCALHOST:{port}": 200, "evil.example": 403,
+        f"evil.example:{port}": 403, "127.0.0.1": 403, "127.0.0.1:1": 403, f"127.0.0.1.evil.example:{port}": 403,
+    }.items():  # fmt: skip
+        with closing(HTTPConnection(own, timeout=60)) as connection:
+            connection.putrequest("GET", "/findings/v_findings.json", skip_host=True)
+            connection.putheader("Host", host)
+            connection.endheaders()
+            answer = connection.getresponse()
+            assert (answer.status, b"v_findings" in answer.read()) == (status, status == 200), host
+
+
 def test_every_view_and_table_that_is_described_is_there(agent: Any, home: Home) -> None:
     statuses(home, READ)
-    named = set(metadata()["databases"]["findings"]["tables"])
+    named = set(metadata(8001)["databases"]["findings"]["tables"])
     asked = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
     there = {row[0] for row in json.loads(agent(home, "sql", asked, "--json"))["rows"]}
     assert named <= there

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,6 +18,11 @@ from agent.cli.findings_rows import views_of
 
 INSTALL = "pip install 'assay-agent[serve]'"
 HOST = "127.0.0.1"
+NAMES = (HOST, "localhost", "[::1]")
+"""What a browser may call this machine; another name in a request is refused."""
+HTTP = 80
+"""The port that nobody names."""
+PLUGINS = Path(__file__).parents[1] / "serving"
 
 _VIEWS: dict[str, dict[str, Any]] = {
     "v_findings": {
@@ -86,16 +92,17 @@ def serve(port: int) -> int:
     if not home.findings_db.exists():
         raise CommandError("there are no findings yet; see: agent investigate --help", 3)
     described = home.root / "datasette.json"
+    chosen = _port(port)
     try:
-        described.write_text(json.dumps(metadata(), indent=1), encoding="utf-8")
+        described.write_text(json.dumps(metadata(chosen), indent=1), encoding="utf-8")
     except OSError as error:
         raise CommandError(f"cannot write {described}: {error.strerror or error}", 3) from error
-    chosen = _port(port)
     progress(f"the findings are at http://{HOST}:{chosen}/findings; Ctrl-C ends it")
     settings = {"sql_time_limit_ms": "5000", "allow_download": "off", "suggest_facets": "off",
                 "max_returned_rows": "1000", "facet_time_limit_ms": "2000"}  # fmt: skip
     command = [sys.executable, "-P", "-m", "datasette", "serve", str(home.findings_db),
-               "--metadata", str(described), "--host", HOST, "--port", str(chosen)]  # fmt: skip
+               "--metadata", str(described), "--plugins-dir", str(PLUGINS),
+               "--host", HOST, "--port", str(chosen)]  # fmt: skip
     for name, value in settings.items():
         command += ["--setting", name, value]
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
@@ -104,11 +111,13 @@ def serve(port: int) -> int:
     os.execve(sys.executable, command, kept)  # noqa: S606 - our own interpreter, nothing through a shell
 
 
-def metadata() -> dict[str, Any]:
-    """What Datasette is told of the database: facets of the views, prepared queries, and tables to hide."""
+def metadata(port: int) -> dict[str, Any]:
+    """What Datasette is told: facets of the views, prepared queries, tables to hide, and its own names."""
     queries = {name: {"title": title, "sql": sql} for name, (title, sql) in _QUERIES.items()}
     tables = {**{name: {"hidden": True} for name in _TABLES}, **_VIEWS}
-    return {"title": "Findings", "databases": {"findings": {"tables": tables, "queries": queries}}}
+    hosts = [f"{name}:{port}" for name in NAMES] + ([*NAMES] if port == HTTP else [])
+    plugins = {"loopback": {"hosts": hosts}}
+    return {"title": "Findings", "plugins": plugins, "databases": {"findings": {"tables": tables, "queries": queries}}}
 
 
 def _port(wanted: int) -> int:

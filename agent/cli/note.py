@@ -57,7 +57,9 @@ def note(text: str, log: str | None, url: str | None, as_json: bool, **given: An
         raise CommandError("the note says nothing; expected what you know, in words")
     data = _read(log) if log is not None else None
     told = _told(views, home, words, data, given)
+    known = {row["component"] for row in views.cells()}
     done = _record(home, words, data, Path(log).name if log else None, told, url, given["packages"])
+    _doubt(told["component"], known)
     if as_json:
         emit(done)
     else:
@@ -115,6 +117,19 @@ def _told(views: Views, home: Home, text: str, log: bytes | None, given: dict[st
     if missing:
         raise CommandError(f"the note does not say what it is about: give {', '.join(missing)}")
     return {key: str(value) for key, value in found.items()}
+
+
+def _doubt(component: str, found: set[str]) -> None:
+    """Say so where no component is known by that name: nobody would find the note again."""
+    from difflib import get_close_matches
+
+    from tools.engines.components import common_components
+
+    known = sorted({*common_components(), *found})
+    if component not in known:
+        near = get_close_matches(component, known, 1, 0.7)
+        meant = f"did you mean {near[0]}? " if near else ""
+        progress(f"warning: no component is known as {component}: {meant}known are {', '.join(known)}")
 
 
 def _matched(log: bytes | None) -> Any:

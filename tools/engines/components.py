@@ -32,3 +32,8 @@ def chooses_implementation(flag_or_field: str) -> bool:
     """Whether the option's words say that its values are implementations of the same thing."""
     marks = _rules()["implementations"]["words"]
     return any(word in marks for word in words_of(flag_or_field))
+
+
+def common_components() -> list[str]:
+    """Names of components that the vocabulary has; an engine may have more."""
+    return list(_rules()["vocabulary"]["names"])

@@ -139,6 +139,8 @@ def record(
             continue
         try:
             claims = list(claims_of(case))
+            for claim in claims:
+                check_shape(claim.model_copy(update={"event_evidence": (_QUOTED,)}))
         except (ToolError, ValidationError) as error:
             done.skipped.append((case.id, _why(error)))
             continue

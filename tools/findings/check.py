@@ -7,6 +7,7 @@ events in their transcript (:mod:`tools.findings.events`). A refusal says what d
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -128,6 +129,10 @@ def _check_scope(claim: Claim) -> None:
             raise ToolError(f"a claim of level {claim.level.value} is no report; leave claim.report out")
         if len(claim.report.note) > NOTE_LIMIT:
             raise ToolError(f"claim.report.note has more than {NOTE_LIMIT} characters")
+        if claim.report.date is not None and not _is_day(claim.report.date):
+            raise ToolError(
+                f"claim.report.date is {claim.report.date!r}; expected a day, month or year, e.g. 2026-03-06"
+            )
         if claim.report.url is not None and not _URL.fullmatch(claim.report.url):
             raise ToolError(f"claim.report.url is {claim.report.url[:80]!r}; expected http://… or https://…")
     if claim.scope is None:
@@ -143,6 +148,15 @@ def _check_scope(claim: Claim) -> None:
             raise ToolError(
                 f"claim.scope.ranges: {versions!r} of {name} is no set of versions, e.g. >=0.6,<0.6.6"
             ) from None
+
+
+def _is_day(text: str) -> bool:
+    """Whether ``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD`` is in the calendar."""
+    try:
+        date.fromisoformat(f"{text}-01-01"[:10])
+    except ValueError:
+        return False
+    return True
 
 
 def _check_arch(arch: str) -> None:

@@ -1,0 +1,1 @@
+"""Plug-ins that Datasette is given: this folder is its ``--plugins-dir``."""
