@@ -213,12 +213,14 @@ class Capsule(Contract):
     """What a finding cites, to travel with it.
 
     ``events``: the cited events and the calls that they answer. ``spans``: cited lines by their sha256,
-    joined with a newline. ``wholes``: by sha256, the whole of results that their event holds cut.
+    joined with a newline. ``wholes``: by sha256, the whole of results that their event holds cut. ``judged``:
+    of what was read, what the analyser was asked, without the name of the environment; it proves nothing.
     """
 
     events: tuple[CapsuleEvent, ...] = ()
     spans: dict[str, str] = Field(default_factory=dict)
     wholes: dict[str, str] = Field(default_factory=dict)
+    judged: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)
 
 
 class Claim(Contract):

@@ -172,7 +172,8 @@ def test_a_component_that_nobody_knows_is_doubted(home: Home, capsys: pytest.Cap
     about = ("--backend", "alpha", "--arch", "sm120", "--component")
     for component, warning in {
         "moe_runer": "no component is known as moe_runer: did you mean moe_runner? known are ",
-        "bogus": "no component is known as bogus: known are allreduce, ", "moe_runner": None,
+        "bogus": "no component is known as bogus: known are allreduce, ",
+        "moe_runner": None,
         "bogus ": None,  # by now it was written down
     }.items():
         assert run(["note", "it hangs", *about, component.strip()]) == 0

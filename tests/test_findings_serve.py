@@ -93,7 +93,8 @@ def test_who_asks_for_another_host_is_refused(url: str) -> None:
     port = own.rpartition(":")[2]
     for host, status in {
         own: 200, f"localhost:{port}": 200, f"LOCALHOST:{port}": 200, "evil.example": 403,
-        f"evil.example:{port}": 403, "127.0.0.1": 403, "127.0.0.1:1": 403, f"127.0.0.1.evil.example:{port}": 403,
+        f"evil.example:{port}": 403, "127.0.0.1": 403, "127.0.0.1:1": 403,
+        f"127.0.0.1.evil.example:{port}": 403,
     }.items():  # fmt: skip
         with closing(HTTPConnection(own, timeout=60)) as connection:
             connection.putrequest("GET", "/findings/v_findings.json", skip_host=True)

@@ -30,7 +30,11 @@ from memory.vocabulary import (
 )
 from tools.base import ToolError, tool
 from tools.environment.store import open_for
-from tools.findings.record import RecordFinding as RecordClaim, record_finding as record_claim
+from tools.findings.record import (
+    BY_DRIVER,
+    RecordFinding as RecordClaim,
+    record_finding as record_claim,
+)
 from tools.source.tree import SourceError, SourceTree
 
 MOST_SPANS = 24
@@ -131,7 +135,7 @@ def _source(board: Board, tree: SourceTree, span: Span) -> Evidence:
     if span.end < span.start or span.end - span.start >= LONGEST_SPAN:
         raise ToolError(f"{where}: cite the lines that decide, at most {LONGEST_SPAN} at once")
     try:
-        there = tree.evidence(span.file, span.start, span.end, idiom="read by the driver")
+        there = tree.evidence(span.file, span.start, span.end, idiom=BY_DRIVER)
         text = "\n".join(tree.lines(span.file)[span.start - 1 : span.end])
     except (SourceError, OSError, ValueError) as error:
         raise ToolError(f"{where} is not in the environment: {error}") from None

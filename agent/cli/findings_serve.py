@@ -117,7 +117,11 @@ def metadata(port: int) -> dict[str, Any]:
     tables = {**{name: {"hidden": True} for name in _TABLES}, **_VIEWS}
     hosts = [f"{name}:{port}" for name in NAMES] + ([*NAMES] if port == HTTP else [])
     plugins = {"loopback": {"hosts": hosts}}
-    return {"title": "Findings", "plugins": plugins, "databases": {"findings": {"tables": tables, "queries": queries}}}
+    return {
+        "title": "Findings",
+        "plugins": plugins,
+        "databases": {"findings": {"tables": tables, "queries": queries}},
+    }
 
 
 def _port(wanted: int) -> int:

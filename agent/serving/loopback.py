@@ -1,5 +1,5 @@
-"""Datasette answers those who ask for this machine by its own name: a page elsewhere whose name leads here (DNS
-rebinding) is refused, or it could read the findings through the browser of whoever looks at it."""
+"""Datasette answers those who ask for this machine by its own name: a page elsewhere whose name leads here
+(DNS rebinding) is refused, or it could read the findings through the browser of whoever looks at it."""
 
 from __future__ import annotations
 

@@ -96,7 +96,9 @@ SCOPE = Scope(
 )  # fmt: skip
 REPORT = Report(url="https://example.org/1", date="2026-01-01", by="maintainer", note="„ü“ at 64 requests")
 CAPSULE_EVENT = CapsuleEvent(transcript="20260101-abcdef", line="{}")
-CAPSULE = Capsule(events=(CAPSULE_EVENT,), spans={"0a" * 32: "x"}, wholes={"0e" * 32: "{}"})
+CAPSULE = Capsule(
+    events=(CAPSULE_EVENT,), spans={"0a" * 32: "x"}, wholes={"0e" * 32: "{}"}, judged={"backend": "alpha"}
+)  # fmt: skip
 CLAIM = Claim(
     component="fp4_gemm", backend="alpha", arch="sm120", engine="engine",
     packages={"engine": "1.0", "kernel-lib": "1.2.3"}, scenario={"quantisation": "nvfp4"}, level=Level.PROBE,

@@ -6,7 +6,7 @@ finding arrives as a report, or is looked up where it arrives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,27 @@ from pydantic import ValidationError
 from memory.artifacts import ArtifactError, Artifacts
 from memory.home import Home
 from memory.names import distribution
-from memory.vocabulary import Capsule, CapsuleEvent, Claim, Finding
+from memory.vocabulary import Capsule, CapsuleEvent, Claim, Finding, Level
 from tools.environment.store import list_environments
 from tools.source.tree import SourceError, SourceTree, span_sha256
 from transcripts.chain import LogError, encode
 from transcripts.reader import Record, records
 
+TRACE = "trace_viability"
+TRACE_FIELDS = frozenset(
+    {
+        "component",
+        "backend",
+        "arch",
+        "engine",
+        "model_classes",
+        "quantisation",
+        "scenario",
+        "checkpoint",
+        "tp",
+    }
+)
+"""What of its input says how a cell is judged."""
 WHOLE_LIMIT = 1 << 20
 """Bytes of a result that is brought along whole."""
 
@@ -45,6 +60,7 @@ class Capsules:
             recorded.setdefault(transcript, set()).add(event)
         self._events: dict[tuple[str, int], tuple[Record, ...]] = {}
         self._brought: dict[str, Capsule] = {}
+        self._judged: dict[tuple[str, int], dict[str, Any]] = {}
         for transcript in sorted({*wanted, *recorded}):
             self._read(transcript, wanted.get(transcript, set()), recorded.get(transcript, set()))
 
@@ -62,20 +78,25 @@ class Capsules:
                 if name := record.data.get("artifact"):
                     wholes |= self._whole(str(name))
         spans = {item.sha256: text for item in finding.claim.source_evidence for text in self._span(item)}
-        if not events and not spans:
+        judged = self._judged.get((finding.transcript, finding.event))
+        if not events and not spans and judged is None:
             return None
-        return Capsule(events=tuple(events[key] for key in sorted(events)), spans=spans, wholes=wholes)
+        chosen = tuple(events[key] for key in sorted(events))
+        return Capsule(events=chosen, spans=spans, wholes=wholes, judged=judged)
 
     def _read(self, transcript: str, wanted: set[int], recorded: set[int]) -> None:
         path = self._home.transcripts / f"{transcript}.jsonl"
         if not path.is_file():
             return
         calls: dict[str, Record] = {}
+        traces: dict[tuple[Any, ...], dict[str, Any]] = {}
         last = max([*wanted, *recorded], default=-1)
         with suppress(LogError):
             for record in records(path):
                 if record.data.get("kind") == "called":
                     calls[str(record.data.get("call"))] = record
+                    if record.data.get("tool") == TRACE:
+                        traces[_cell(record.data["input"])] = record.data["input"]
                 if record.seq in wanted:
                     called = calls.get(str(record.data.get("call")))
                     both = (called, record) if called and called.seq != record.seq else (record,)
@@ -84,8 +105,21 @@ class Capsules:
                     with suppress(ValidationError):
                         found = Finding.model_validate(record.data["finding"])
                         self._brought[found.id] = Capsule.model_validate(brought)
+                elif record.seq in recorded:
+                    self._asked(transcript, record, traces)
                 if record.seq >= last:
                     break
+
+    def _asked(
+        self, transcript: str, record: Record, traces: Mapping[tuple[Any, ...], dict[str, Any]]
+    ) -> None:
+        """Note what the analyser had been asked of what was found, where it was."""
+        claim = (record.data.get("finding") or {}).get("claim") or {}
+        given = traces.get(_cell(claim)) if claim.get("level") == Level.STATIC else None
+        if given is not None:
+            # The environment's name is this machine's, and may be a path.
+            fields = TRACE_FIELDS & given.keys()
+            self._judged[transcript, record.seq] = {name: given[name] for name in sorted(fields)}
 
     def _span(self, item: Any) -> Iterator[str]:
         tree = self._trees.get((distribution(item.package), item.version))
@@ -106,6 +140,10 @@ class Capsules:
 def of_folder(transcripts: Path, claims: Sequence[Claim]) -> Capsules:
     """Capsules out of transcripts in a folder that is no home of this program's."""
     return Capsules(Home(transcripts.parent), (), claims)
+
+
+def _cell(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    return one.get("component"), one.get("backend"), one.get("arch")
 
 
 def _line(record: Record) -> str:

@@ -11,6 +11,9 @@ from memory.vocabulary import Claim, Effect, Finding
 from tools.base import ToolContext, tool
 from tools.findings.check import check_claim
 
+BY_DRIVER = "read by the driver"
+"""The idiom of lines that a driver read itself, where no analyser followed them."""
+
 
 class RecordFinding(BaseModel):
     model_config = ConfigDict(extra="forbid")

@@ -91,12 +91,13 @@ def trace_viability(args: TraceInput, context: Any) -> Trace:
         return next(traces)
 
 
-def trace_many(context: Any, cells: Sequence[TraceInput]) -> Generator[Trace]:
+def trace_many(context: Any, cells: Sequence[TraceInput], *, anew: bool = False) -> Generator[Trace]:
     """Many cells at once, in the order given: remembered ones from the cache, the rest on all cores.
 
     Each is given as soon as it and those before it are done, and remembered as soon as it is done itself, so
     that what was interrupted goes on there. A cell whose environment, engine or architecture does not exist
-    raises ``ToolError`` when its turn comes. Close the generator (or exhaust it) to end the workers.
+    raises ``ToolError`` when its turn comes. ``anew``: nothing that is remembered counts. Close the generator
+    (or exhaust it) to end the workers.
     """
     results: dict[int, Trace] = {}
     given = 0
@@ -121,7 +122,7 @@ def trace_many(context: Any, cells: Sequence[TraceInput]) -> Generator[Trace]:
                 wrong = error
                 break
             keys.append(trace_key(environments[cell.environment], cell))
-            if known := _remembered(store, keys[index]):
+            if not anew and (known := _remembered(store, keys[index])):
                 results[index] = known
             else:
                 groups.setdefault((cell.environment, cell.engine), []).append(index)
