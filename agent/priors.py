@@ -101,5 +101,5 @@ def _shared(claim: Claim, row: Row | None) -> str | None:
     """A line that both rest on: the same gate, in the same words."""
     if row is None:
         return None
-    lines = {item.sha256: f"the same gate, {item.file}:{item.line}" for item in row.evidence[-1:]}
-    return next((lines[item.sha256] for item in claim.source_evidence if item.sha256 in lines), None)
+    lines = {item.sha256: f"the same gate, {item.file}:{item.line}" for item in row.evidence[:1]}
+    return next((lines[item.sha256] for item in claim.source_evidence[:1] if item.sha256 in lines), None)

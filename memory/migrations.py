@@ -304,7 +304,12 @@ _REASONS = (
     *FORGET[:3],
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _STANDING_IN_VIEW, _REASONS)
+_EMPTY = (*FORGET, "DELETE FROM positions", "DELETE FROM measurements", "DELETE FROM experiments")
+
+# A sentence names the line that decides, which is the first of its evidence.
+_DECIDING = (*_EMPTY, "INSERT INTO words (words) VALUES ('delete-all')")
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _STANDING_IN_VIEW, _REASONS, _DECIDING)
 """Step ``n`` (from 1) takes a database from ``user_version`` n-1 to n."""
 
 NEWEST = len(MIGRATIONS)

@@ -75,9 +75,9 @@ def _measured(measurement: Measurement) -> str:
 
 def _place(claim: Claim) -> list[str]:
     if claim.source_evidence:
-        # The last hop is the one that decides; the ones before lead to it.
-        last = claim.source_evidence[-1]
-        return [f"{last.file}:{last.line}"]
+        # What decides comes first; the way that leads to it stands behind.
+        first = claim.source_evidence[0]
+        return [f"{first.file}:{first.line}"]
     if claim.event_evidence:
         return [f"{claim.event_evidence[-1].transcript} event {claim.event_evidence[-1].event}"]
     return []

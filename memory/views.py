@@ -159,11 +159,9 @@ class Views:
     def predictions(self) -> list[Row]:
         """What was read and what then ran of the same subject, counted: ``idiom`` of the line that decided,
         ``driver``, ``verdict``, ``level`` and ``outcome`` of what ran, ``count``."""
-        last = (
-            "SELECT idiom FROM evidence e WHERE e.finding = s.id AND e.kind = 'source' ORDER BY number DESC"
-        )
+        first = "SELECT idiom FROM evidence e WHERE e.finding = s.id AND e.kind = 'source' ORDER BY number"
         pairs = (
-            f"(SELECT ({last} LIMIT 1) AS idiom, i.driver AS driver, s.verdict AS verdict, r.level AS level,"  # noqa: S608
+            f"(SELECT ({first} LIMIT 1) AS idiom, i.driver AS driver, s.verdict AS verdict, r.level AS level,"  # noqa: S608
             " r.outcome AS outcome, count(*) AS count"
             " FROM findings s JOIN findings r ON r.subject = s.subject"
             " JOIN investigations i ON i.transcript = s.transcript"

@@ -565,6 +565,8 @@ def test_a_scope_is_what_the_result_says_of_its_machine(
     head = json.loads((home.transcripts / "t1.jsonl").read_bytes().splitlines()[-1])["hash"]
     found = record(context, probe(claim, head, scope=Scope(model="m", **machine)), site)
     assert "engine 3.0, kernel-lib 1.2, m, 8 × G, driver 580.1" in render(found.claim)
+    bare = record(context, probe(claim, head, scope=Scope(model="m")), site)
+    assert bare == found, "what ran is of a GPU and a driver, whether the claim says so or not"
     for name, value, says in (
         ("gpu", "H", '\'"G"\', not "H"'),
         ("driver", "581", "580.1"),

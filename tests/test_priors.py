@@ -66,6 +66,11 @@ def test_the_same_gate_line_is_a_reason_for_another_backend() -> None:
     assert found[subject].weight < 0
     assert "the same gate, flashinfer/jit/fused_moe.py:251" in found[subject].because
     assert priors([subject], [finding()], HERE) == {}
+    # What they share is the way that leads to different gates, which says nothing.
+    way = EVIDENCE.model_copy(update={"file": "way.py", "sha256": "cd" * 32})
+    other = row.model_copy(update={"evidence": (EVIDENCE.model_copy(update={"sha256": "ef" * 32}), way)})
+    known = [finding(source_evidence=(EVIDENCE, way))]
+    assert priors([subject], known, HERE, rows={("moe_runner", "beta"): other}) == {}
 
 
 def test_the_reason_says_where_it_was_seen() -> None:
@@ -77,7 +82,9 @@ def test_the_reason_says_where_it_was_seen() -> None:
 
 def test_predictions_are_counted_against_what_ran(agent: Any, home: Home) -> None:
     fine = finding(backend="b", verdict=Verdict.NO_STATIC_OBSTACLE, because=None)
-    statuses(home, finding(), PROBED[Outcome.NAN], fine, ran(Level.PROBE, Outcome.NAN, 5, backend="b"),
+    way = EVIDENCE.model_copy(update={"idiom": "call", "sha256": "cd" * 32})
+    read = finding(source_evidence=(EVIDENCE, way))
+    statuses(home, read, PROBED[Outcome.NAN], fine, ran(Level.PROBE, Outcome.NAN, 5, backend="b"),
              ran(Level.SERVER, Outcome.OK, 6, backend="b"), ran(Level.PROBE, Outcome.NOT_RUN, 7))  # fmt: skip
     (probe, server) = json.loads(agent(home, "calibration", "--json"))["groups"]
     assert (probe["idiom"], probe["driver"], probe["level"]) == (EVIDENCE.idiom, "planner", "probe")

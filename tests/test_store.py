@@ -466,6 +466,8 @@ def test_sentences() -> None:
         "moe_runner alpha_kernels on sm120 (sglang 0.5.9, flashinfer-python 0.6.5, quantisation=nvfp4): "
         "blocked because of architecture; flashinfer/jit/fused_moe.py:251"
     )
+    way = EVIDENCE.model_copy(update={"file": "way.py", "sha256": "cd" * 32})
+    assert render(CLAIM.model_copy(update={"source_evidence": (EVIDENCE, way)})) == render(CLAIM)
     rerouted = finding(
         verdict=Verdict.REROUTED, because=None, runs_instead="beta",
         conditions=(Condition(fact="cudnn", op=">=", value=91002),),

@@ -11,11 +11,12 @@ from datetime import date
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import ValidationError
 
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.canonical import canonical
 from memory.names import distribution
-from memory.vocabulary import Claim, Evidence, Level
+from memory.vocabulary import Claim, Evidence, Level, Scope
 from tools.base import ToolError
 from tools.engines.adapter import engines
 from tools.environment.model import Environment
@@ -54,15 +55,31 @@ def check_claim(claim: Claim, context: Any, *, environment: str) -> Claim:
     sources = (
         [check_source(item, opened.tree(), environment) for item in claim.source_evidence] if opened else []
     )
-    check_events(claim, context.home, opened)
-    return claim.model_copy(
+    machine = check_events(claim, context.home, opened)
+    checked = claim.model_copy(
         update={
+            "scope": _with_machine(claim.scope, machine),
             "packages": {distribution(name): version for name, version in claim.packages.items()},
             "source_evidence": tuple(dict.fromkeys(sources)),
             "event_evidence": tuple(dict.fromkeys(claim.event_evidence)),
             "measurements": tuple(dict.fromkeys(claim.measurements)),
         }
     )
+    if machine:
+        check_shape(checked)
+    return checked
+
+
+def _with_machine(scope: Scope | None, machine: dict[str, Any]) -> Scope | None:
+    """``scope`` with what the results say of the machine: what ran is stale where that is another one."""
+    if not machine:
+        return scope
+    try:
+        return Scope.model_validate({**(scope.model_dump() if scope is not None else {}), **machine})
+    except ValidationError as error:
+        raise ToolError(
+            "the cited result does not say its machine: gpu and driver are names, gpu_count is a number"
+        ) from error
 
 
 def check_shape(claim: Claim) -> None:

@@ -28,6 +28,7 @@ from transcripts.redaction.secrets import redacted
 
 _QUIET = {Effect.READS.value, Effect.WRITES_ENVIRONMENT.value}
 """Effects of tools that run nothing of what is investigated."""
+_MACHINE = ("gpu", "driver", "gpu_count")
 _TRIVIAL = 3
 """An excerpt of fewer letters and digits stands everywhere."""
 
@@ -46,8 +47,9 @@ class _Log:
 
 def check_events(
     claim: Claim, home: Home, environment: Environment | None, capsule: Capsule | None = None
-) -> None:
-    """Raise :class:`ToolError` unless the events that ``claim`` cites carry it.
+) -> dict[str, Any]:
+    """Raise :class:`ToolError` unless the events that ``claim`` cites carry it; returns what these say of the
+    machine on which it ran, by the names of :class:`memory.vocabulary.Scope`.
 
     ``environment``: the one in which it ran; None for a report. ``capsule``: what the claim brings along of
     transcripts that are not here.
@@ -61,7 +63,7 @@ def check_events(
     if claim.report is not None and claim.report.url is not None:
         _check_account(claim.report.url, claim, logs)
     if claim.level in {Level.REPORT, Level.STATIC}:
-        return
+        return {}
     reasons: dict[tuple[str, int], str] = {}
     for item in claim.event_evidence:
         reason = _why_not(claim, item, logs[item.transcript], home, environment)
@@ -73,6 +75,13 @@ def check_events(
         raise ToolError(f"a claim of level {claim.level.value} must cite a result that carries it: {why}")
     for measurement in claim.measurements:
         _check_measurement(measurement, bearing, logs, home)
+    machine: dict[str, Any] = {}
+    for item in bearing:
+        said = _output(logs[item.transcript].data[item.event], home, logs[item.transcript])
+        here = {name: said[name] for name in _MACHINE if said.get(name) is not None}
+        if any(machine.setdefault(name, value) != value for name, value in here.items()):
+            raise ToolError("the cited results ran on different machines; each is a finding of its own")
+    return machine
 
 
 def _read(name: str, claim: Claim, home: Home) -> _Log:
@@ -186,7 +195,7 @@ def _why_not(
     output = _output(data, home, log)
     said = output if isinstance(output, dict) else {}
     scope = claim.scope.model_dump() if claim.scope is not None else {}
-    machine = {name: scope[name] for name in ("gpu", "driver", "gpu_count") if scope.get(name) is not None}
+    machine = {name: scope[name] for name in _MACHINE if scope.get(name) is not None}
     for name, claimed in {"level": claim.level, "outcome": claim.outcome, **machine}.items():
         if said.get(name) != claimed:
             return f"says {name} {_short(json.dumps(said.get(name)))}, not {json.dumps(claimed)}"
