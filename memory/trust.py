@@ -152,7 +152,10 @@ def deciding(row: Mapping[str, Any]) -> list[str]:
         return [f"reading the source: agent explain {about}"]
     passing = {Level.COMPILE, Level.IMPORTED}
     above = [one for one in Level if LADDER.index(one) > LADDER.index(level) and one not in passing]
-    again = [f"reading it again: agent explain {about}"] if level is Level.STATIC else []
+    cell = (
+        f"--component {row['component']} --backend {row['backend']} --arch {row['arch']} {packages}".strip()
+    )
+    again = [f"reading it again: agent findings verify {cell}"] if level is Level.STATIC else []
     if level is not Level.STATIC:
         again = [f"the same {level.value} again, which decides unless it is a success against a failure"]
     return again + [f"a {one.value} on {row['arch']}, which outranks both" for one in above[:1]]

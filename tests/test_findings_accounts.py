@@ -58,6 +58,7 @@ def test_a_case_becomes_a_report_with_its_versions_and_where_it_stands(
     assert "NaN rows at 64 requests" in shown
     again = json.loads(agent(home, "import", path, "--json"))
     assert (again["findings"], again["known"], again["transcript"]) == ([], 1, None)
+    assert run(["replay", done["transcript"], "--verify"]) == 0
     assert json.loads(agent(home, "rebuild", "--json"))["same"]
 
 

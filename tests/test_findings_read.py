@@ -139,7 +139,8 @@ def test_what_contradicts_each_other_is_listed_with_what_would_decide(home: Home
     shown = findings(home, "show", other.id)
     assert f"contradicted: {finding().id[:12]}" in shown
     again = "-p flashinfer-python==0.6.5 -p sglang==0.5.9"
-    assert f"reading it again: agent explain moe_runner alpha_kernels --arch sm120 {again}" in shown
+    cell = "--component moe_runner --backend alpha_kernels --arch sm120"
+    assert f"reading it again: agent findings verify {cell} {again}" in shown
     assert "a probe on sm120, which outranks both" in shown
     document = json.loads(findings(home, "show", other.id, "--json"))
     assert len(document["decides"]) == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from investigations import whole
 from test_findings_share import agent as agent, fold
 from viability_fixtures.support import COMPONENT, Context, Engine
 
@@ -16,6 +17,7 @@ from memory.views import Views
 from memory.vocabulary import Claim, Effect, Level, Verdict
 from tools.environment.adopt import adopt
 from tools.findings.record import BY_DRIVER, RecordFinding, record_finding
+from transcripts.check import check
 from transcripts.events import Called, Found, Opened, Returned
 from transcripts.log import Log
 
@@ -113,6 +115,19 @@ def test_what_is_judged_otherwise_becomes_a_finding_that_contradicts(
     assert verified(agent, home, old, "-e", engine.root, code=1)[old]["kept"] is None
     assert len(list(home.transcripts.glob("*.jsonl"))) == count, "what is decided is not said each time"
     assert json.loads(agent(home, "rebuild", "--json"))["same"]
+    for path in home.transcripts.glob("2*.jsonl"):
+        assert check(path, whole(home)) == []
+
+
+def test_what_contradicts_each_other_is_decided_by_reading_it_again(
+    agent: Any, home: Home, engine: Engine
+) -> None:
+    (old,) = record(home, engine, "birch").values()
+    (wrong,) = record(home, engine, "birch", verdict=Verdict.NO_STATIC_OBSTACLE, because=None).values()
+    assert {Views(home).finding(one)["status"] for one in (old, wrong)} == {"contradicted"}
+    agent(home, "verify", "--backend", "birch", "-e", engine.root, code=1)
+    assert [Views(home).finding(one)["status"] for one in (old, wrong)] == ["current", "contradicted"]
+    assert [row["id"] for row in Views(home).findings(statuses=())].count(old) == 1
 
 
 def test_what_cannot_be_judged_again_says_why_and_what_to_do(agent: Any, home: Home, engine: Engine) -> None:

@@ -125,6 +125,7 @@ def test_what_holds_is_let_in_as_it_is(
     assert (again["new"], again["known"], again["transcript"]) == ([], 2, None)
     assert rows(home) == before
     assert json.loads(agent(home, "rebuild", "--json"))["same"]
+    assert run(["replay", done["transcript"], "--verify"]) == 0
 
 
 def test_what_was_brought_can_be_taken_further(

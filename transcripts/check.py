@@ -17,6 +17,8 @@ from memory.artifacts import ArtifactError, document
 from memory.canonical import finding_id, occurs, sha256_of, text_sha256
 from memory.vocabulary import Claim, EventEvidence
 from transcripts.events import (
+    ACCOUNTS,
+    IMPORT,
     Body,
     Called,
     Concluded,
@@ -70,6 +72,8 @@ class _Checking:
         self.ends = array("Q")
         """Byte offset after each event."""
         self._name = ""
+        self._brought = False
+        """No tool of this transcript made its findings: they came from elsewhere."""
         self._open: dict[str, None] = {}
         self._results = bytearray()
         """For each event before, whether it is a result."""
@@ -87,8 +91,8 @@ class _Checking:
         yield from self._order(seq, body)
         self._results.append(isinstance(body, Returned) and body.status != "interrupted")
         match body:
-            case Opened(investigation=name):
-                self._name = name
+            case Opened(investigation=name, driver=driver):
+                self._name, self._brought = name, driver in {IMPORT, ACCOUNTS}
             case HypothesisChanged(causes=causes):
                 if wrong := [cause for cause in causes if not any(self._results[cause : cause + 1])]:
                     yield f"it rests on event {wrong[0]}, which is no result before it"
@@ -141,7 +145,8 @@ class _Checking:
             yield f"finding {finding.id} is not the id of its claim ({finding_id(claim)})"
         if (finding.transcript, finding.event) != (self._name, seq):
             yield f"finding {finding.id} says that it is recorded elsewhere"
-        if self._returned.pop(finding.id, None) != sha256_of(claim) and not self._unseen:
+        made = self._returned.pop(finding.id, None) == sha256_of(claim)
+        if not (made or self._unseen or self._brought):
             yield f"finding {finding.id} is not what any result before it says"
         self._recorded.add(finding.id)
         yield from self._evidence(seq, finding.claim)

@@ -26,6 +26,8 @@ FORMATS = {
 GENESIS = "0" * 64
 IMPORT = "import"
 """The driver of a transcript whose findings were made on another machine, and checked when they came."""
+ACCOUNTS = "accounts"
+"""The driver of a transcript whose findings are what others said."""
 
 
 class Opened(Contract):

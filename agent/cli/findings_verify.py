@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tools.findings.rejudge import Rejudged
 
 _ORDER = ("wrong", "not here", "stands")
+_CONTRADICTED = FindingStatus.CONTRADICTED
 _JUDGED = ("differs", "cannot", "same verdict")
 
 
@@ -101,7 +102,7 @@ def _judged(
     from memory.clock import Ids, SystemClock
     from memory.store import Store
     from tools.findings.capsule import Capsules
-    from tools.findings.rejudge import DIFFERS, keep, rejudge
+    from tools.findings.rejudge import CANNOT, DIFFERS, keep, rejudge
     from tools.findings.share import finding_of
     from transcripts.catch_up import catch_up
 
@@ -121,13 +122,17 @@ def _judged(
     given = [(finding, capsules.of(finding)) for finding in findings]
     context = Context(home)
     judged = rejudge(home, given, context, looked_up, bring if fetch else None)
-    # Once is enough: what is contradicted by what was found since is not said again each time.
-    answered = {
-        row["id"] for row in static if row["status"] == FindingStatus.CONTRADICTED and row["replaced_by"]
-    }
-    differing = [one for one in judged if one.result == DIFFERS and one.finding.id not in answered]
+    contradicted = {row["id"]: row["replaced_by"] for row in static if row["status"] == _CONTRADICTED}
+
+    def said_again(one: Rejudged) -> bool:
+        """Where findings contradict each other, reading it again decides; what is decided is said no more."""
+        if one.finding.id in contradicted:
+            return one.result != CANNOT and contradicted[one.finding.id] is None
+        return one.result == DIFFERS
+
+    telling = [one for one in judged if said_again(one)]
     kept = keep(
-        home, differing, context, capped(Artifacts(home.artifacts)),
+        home, telling, context, capped(Artifacts(home.artifacts)),
         program=PROGRAM, clock=SystemClock(), ids=Ids(),
     )  # fmt: skip
     if kept:

@@ -26,10 +26,9 @@ from memory.vocabulary import Claim, Effect, EventEvidence, Finding, Level, Outc
 from tools.engines.adapter import engines
 from tools.errors import ToolError
 from tools.findings.check import check_claim, check_shape
-from transcripts.events import Called, Concluded, Found, Noted, Opened, Returned
+from transcripts.events import ACCOUNTS, Called, Concluded, Found, Noted, Opened, Returned
 from transcripts.log import Log
 
-DRIVER = "accounts"
 SIZE_LIMIT = 64 << 20
 MOST_BACKENDS = 6
 """Backends that one case may be about."""
@@ -153,7 +152,7 @@ def record(
         return done
     name = ids.investigation(clock)
     opened = Opened(
-        investigation=name, program=program, driver=DRIVER, question=f"accounts from {source['file']}",
+        investigation=name, program=program, driver=ACCOUNTS, question=f"accounts from {source['file']}",
         seed=0, options=source,
     )  # fmt: skip
     with Log.create(home.transcripts / f"{name}.jsonl", opened, clock) as log:
@@ -209,7 +208,12 @@ def tell(
     check_shape(claim.model_copy(update={"event_evidence": (_QUOTED,)}))
     name = ids.investigation(clock)
     opened = Opened(
-        investigation=name, program=program, driver=DRIVER, question="what a person knows", seed=0, options={}
+        investigation=name,
+        program=program,
+        driver=ACCOUNTS,
+        question="what a person knows",
+        seed=0,
+        options={},
     )
     with Log.create(home.transcripts / f"{name}.jsonl", opened, clock) as log:
         log.append(Called(call="c1", tool="read_account", effect=Effect.READS, input={}))

@@ -26,7 +26,7 @@ from tools.errors import ToolError
 from tools.findings.check import check_claim
 from tools.findings.record import BY_DRIVER
 from tools.viability.trace import Trace, TraceInput, trace_many
-from transcripts.events import Called, Concluded, Found, Noted, Opened, Returned
+from transcripts.events import Called, Concluded, Found, Opened, Returned
 from transcripts.log import Log
 
 SAME, DIFFERS, CANNOT = "same verdict", "differs", "cannot"
@@ -91,7 +91,7 @@ def rejudge(
 
 def keep(
     home: Home,
-    differing: Iterable[Rejudged],
+    judged: Iterable[Rejudged],
     context: Any,
     cap: Cap,
     *,
@@ -99,13 +99,11 @@ def keep(
     clock: Clock,
     ids: Ids,
 ) -> dict[str, str]:
-    """Record what is judged otherwise now as findings of its own, in one transcript: old id → new id.
+    """Record what is said now as findings of their own, in one transcript: old id → new id.
 
     The old ones are not touched. What only says less (``unknown``) is not kept, nor what cites no line.
     """
-    kept = [
-        one for one in differing if one.trace and one.trace.row.verdict in _KEPT and one.trace.row.evidence
-    ]
+    kept = [one for one in judged if one.trace and one.trace.row.verdict in _KEPT and one.trace.row.evidence]
     new: dict[str, str] = {}
     if not kept:
         return new
@@ -115,30 +113,38 @@ def keep(
     )
     with Log.create(home.transcripts / f"{name}.jsonl", opened, clock) as log:
         for number, one in enumerate(kept, start=1):
-            assert one.asked is not None
-            assert one.trace is not None
-            call = f"c{number}"
-            why = f"finding {one.finding.id} said {one.was}"
-            log.append(Called(call=call, tool=_ANSWERS, effect=Effect.READS, rung=Level.STATIC.value, why=why,
-                              input=one.asked.model_dump(mode="json")))  # fmt: skip
-            output, artifact, size = cap(one.trace.model_dump(mode="json"))
-            log.append(
-                Returned(call=call, status="ok", output=output, artifact=artifact, artifact_bytes=size)
-            )
-            try:
-                claim = check_claim(
-                    _claim(one.finding.claim, one.trace), context, environment=one.asked.environment
-                )
-            except ToolError as error:
-                log.append(Noted(text=f"not kept: {error}"))
-                continue
-            new[one.finding.id] = finding_id(claim.model_dump(mode="json"))
-            log.append(Found(finding=Finding(
-                id=new[one.finding.id], claim=claim, transcript=name, event=log.next_seq
-            )))  # fmt: skip
-        summary = f"{len(kept)} findings judged otherwise than before"
+            found = _recorded(log, str(number), one, context, cap)
+            if found is not None and found.id not in new.values():
+                log.append(Found(finding=found))
+            if found is not None:
+                new[one.finding.id] = found.id
+        summary = f"{len(kept)} findings judged again"
         log.append(Concluded(exit_reason="answered", exit_code=0, summary=summary))
     return new
+
+
+def _recorded(log: Log, number: str, one: Rejudged, context: Any, cap: Cap) -> Finding | None:
+    """What was asked and answered, and the finding that it makes, as an investigation writes it; None where
+    the answer carries none."""
+    assert one.asked is not None
+    assert one.trace is not None
+    given = one.asked.model_dump(mode="json")
+    why = f"finding {one.finding.id} said {one.was}"
+    rung = Level.STATIC.value
+    log.append(Called(call=f"c{number}", tool=_ANSWERS, effect=Effect.READS, input=given, why=why, rung=rung))
+    output, whole, size = cap(one.trace.model_dump(mode="json"))
+    log.append(Returned(call=f"c{number}", status="ok", output=output, artifact=whole, artifact_bytes=size))
+    where = {"environment": one.asked.environment}
+    log.append(Called(call=f"f{number}", tool="record_finding", effect=Effect.READS, input=where))
+    try:
+        claim = check_claim(_claim(one.finding.claim, one.trace), context, **where)
+    except ToolError as error:
+        log.append(Returned(call=f"f{number}", status="error", error=str(error)))
+        return None
+    name = finding_id(claim.model_dump(mode="json"))
+    found = Finding(id=name, claim=claim, transcript=log.path.stem, event=log.next_seq + 1)
+    log.append(Returned(call=f"f{number}", status="ok", output=found.model_dump(mode="json")))
+    return found
 
 
 def _claim(before: Claim, trace: Trace) -> Claim:
