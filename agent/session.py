@@ -58,6 +58,13 @@ class Running:
         given = self.board.opened.options.get("environment") if self.board.opened else None
         return (Path(str(given)),) if given and os.sep in str(given) else ()
 
+    @property
+    def servers(self) -> dict[str, str | None]:
+        """Servers that may be asked, with their keys: what the person gave, which no driver can add to. The
+        transcript has the names of variables, never a key."""
+        given = self.board.opened.options.get("servers", ()) if self.board.opened else ()
+        return {str(one["url"]): os.environ.get(str(one.get("key"))) for one in given}
+
     def progress(self, text: str) -> None:
         self.say(text)
 

@@ -77,12 +77,14 @@ class Fake:
         ready.set()
         await self._end.wait()
         server.close()
+        await _turns()  # what was accepted is begun
         for writer in self._writers:
-            writer.close()
+            writer.transport.abort()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await _turns()  # what was closed is gone
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
@@ -103,8 +105,7 @@ class Fake:
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
-            self._writers.discard(writer)
-            writer.close()
+            writer.transport.abort()
 
     async def _answer(self, path: str, fields: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         if self.key is not None and fields.get("authorization") != f"Bearer {self.key}":
@@ -226,3 +227,8 @@ class Fake:
         elif fault == "moved":
             said = [(word, {one: value - 4.0 for one, value in best.items()}) for word, best in said]
         return 200, self.worded(asked, said)
+
+
+async def _turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)

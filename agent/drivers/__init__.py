@@ -44,6 +44,10 @@ def make_driver(
         from agent.drivers.prober import Prober
 
         return Prober()
+    if name == "checker":
+        from agent.drivers.checker import Checker
+
+        return Checker()
     if name == "mcp":
         from agent.drivers.outside import Outside
 

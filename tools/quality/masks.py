@@ -1,20 +1,24 @@
-"""Settings that hide NaN: a server that runs with one cannot be checked."""
+"""Settings that hide NaN: a server that runs with one cannot be checked. Which they are, its profile says."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
+
+from tools.engines.adapter import engines
+from tools.server.profile import server_profile
+
+_OFF = frozenset({"", "0", "false", "no", "n", "off"})
 
 
 def masking(engine: str | None, settings: Mapping[str, str]) -> str | None:
-    """The first of ``settings`` (variables and options of a launch) that hides NaN, as ``NAME=VALUE``.
+    """The first of ``settings`` (variables, or options by field or flag) that hides NaN, as ``NAME=VALUE``.
 
     Where the engine is not known, those of every engine count: their names do not meet.
     """
-    known = tomllib.loads((files("tools.quality") / "masks.toml").read_text("utf-8"))
-    for name, tables in known.items():
-        for setting, off in tables.items() if engine in (None, name) else ():
-            if (value := settings.get(setting)) is not None and value.strip().lower() not in off:
-                return f"{setting}={value}"
+    given = {name.lstrip("-").replace("-", "_").lower(): (name, value) for name, value in settings.items()}
+    for profile in map(server_profile, [engine] if engine else sorted(engines())):
+        for hides in (*profile.masking_variables, *profile.masking_fields):
+            name, value = given.get(hides.lower(), ("", ""))
+            if value.strip().lower() not in _OFF:
+                return f"{name}={value}"
     return None
