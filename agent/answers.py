@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from operator import or_
 
-from agent.reasons import LEFT, NAMES
+from agent.ranking import trust
+from agent.reasons import LEFT, NAMES, refuted
 from agent.recommend import choose, recommend
 from memory.vocabulary import (
     Answer,
@@ -36,10 +38,13 @@ def conclusion(
     under: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
     preferred: Mapping[str, str] | None = None,
+    kernels: Sequence[NotRun] = (),
+    halted: tuple[str, int, str] | None = None,
 ) -> Concluded:
     """The last event. ``under``: facts that all rows were judged under, to be printed with them.
     ``settings``: flags that the person's scenario amounts to. ``preferred``: component → the backend that the
-    driver chose.
+    driver chose. ``kernels``: what of kernels has not run. ``halted``: how it ends where something that was
+    asked for could not be run (reason, exit code, words).
 
     Exit code 0: each component that is reached and decided has a candidate · 1: one has none left ·
     4: nothing could be decided.
@@ -58,7 +63,7 @@ def conclusion(
     undecided = [
         name
         for name, mine in by_component.items()
-        if name not in chosen and any(row.verdict is Verdict.UNKNOWN for row in mine)
+        if name not in chosen and any(row.verdict is Verdict.UNKNOWN and not refuted(row) for row in mine)
     ]
     recommendation = (
         None if hopeless else recommend(understood.target, launch, choices, known, undecided, settings)
@@ -75,9 +80,12 @@ def conclusion(
         ),
         backends=tuple(rows),
         recommendation=recommendation,
-        not_run=tuple(_not_run(understood, recommendation, rows, undecided, opened.investigation)),
+        not_run=tuple(_not_run(understood, recommendation, rows, undecided, kernels, opened.investigation)),
         transcript=opened.investigation,
     )
+    if halted is not None:
+        reason, code, why = halted
+        return Concluded(exit_reason=reason, exit_code=code, summary=why, answer=answer)
     if hopeless:
         lacking = f"every backend of {', '.join(hopeless)} is refused on {understood.target.arch}"
         return Concluded(exit_reason="none_viable", exit_code=1, summary=lacking, answer=answer)
@@ -94,7 +102,10 @@ def conclusion(
         for choice in choices
     )
     return Concluded(
-        exit_reason="answered", exit_code=0, summary=f"candidate, untested: {found}", answer=answer
+        exit_reason="answered",
+        exit_code=0,
+        summary=f"{trust(answer).lower()}: {found}",
+        answer=answer,
     )
 
 
@@ -104,8 +115,9 @@ def _of(rows: Sequence[Row], component: str) -> list[Row]:
 
 def _every_way_is_closed(rows: Sequence[Row]) -> bool:
     """Something was refused and nothing is left. A component that no scenario reaches is not closed."""
-    verdicts = {row.verdict for row in rows}
-    return Verdict.BLOCKED in verdicts and verdicts <= {Verdict.BLOCKED, Verdict.NOT_APPLICABLE}
+    closed = [row.verdict is Verdict.BLOCKED or refuted(row) for row in rows]
+    others = (row.verdict is Verdict.NOT_APPLICABLE for row in rows)
+    return any(closed) and all(map(or_, closed, others))
 
 
 def _worth_explaining(row: Row) -> int:
@@ -119,9 +131,9 @@ def _not_run(
     recommendation: Recommendation | None,
     rows: Sequence[Row],
     undecided: Sequence[str],
+    kernels: Sequence[NotRun],
     transcript: str,
 ) -> list[NotRun]:
-    target = understood.target
     steps = []
     if undecided:
         steps.append(NotRun(level=Level.STATIC, what=f"undecided by reading: {', '.join(undecided)}"))
@@ -135,7 +147,7 @@ def _not_run(
                 command=shlex.join(explain),
             )
         )
-    steps.append(NotRun(level=Level.PROBE, what=f"no kernel has run on {target.arch}"))
+    steps += kernels
     if recommendation is not None:
         steps.append(
             NotRun(

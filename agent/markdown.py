@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from agent.reasons import NAMES, deciding, reason, where
+from agent.ranking import trust
+from agent.reasons import NAMES, deciding, reason, told, where
 from agent.report import packages, understood
 from agent.text import safe_block, squeeze
 
@@ -51,7 +52,7 @@ def _lines(answer: Answer, why: Mapping[tuple[str, str], str]) -> Iterator[str]:
     if found is None:
         yield "**No backend can be recommended.**"
     else:
-        yield "**Tested:**" if found.tested else "**Candidate, untested:**"
+        yield f"**{trust(answer)}:**"
         yield ""
         yield from block(found.command)
         yield ""
@@ -63,7 +64,7 @@ def _lines(answer: Answer, why: Mapping[tuple[str, str], str]) -> Iterator[str]:
         lines = deciding(row)
         place = code(where(lines)) if lines else ""
         said = escaped(reason(row, why=why.get((row.component, row.backend))))
-        cells = [code(row.component), code(row.backend), NAMES[row.verdict], said, place]
+        cells = [code(row.component), code(row.backend), _said(row), said, place]
         yield f"| {' | '.join(cells)} |"
     if answer.not_run:
         yield ""
@@ -78,6 +79,11 @@ def _lines(answer: Answer, why: Mapping[tuple[str, str], str]) -> Iterator[str]:
         yield from _evidence(row)
     yield ""
     yield f"Transcript {code(answer.transcript)}"
+
+
+def _said(row: Row) -> str:
+    """The verdict, and what came of it where something ran."""
+    return NAMES[row.verdict] if row.observed is None else f"{NAMES[row.verdict]}; {told(row)}"
 
 
 def _evidence(row: Row) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from memory.terms import Because, Verdict
+from agent.reasons import refuted, told
+from memory.terms import Because, Level, Outcome, Verdict
 
 if TYPE_CHECKING:
     from memory.vocabulary import Answer, Row
@@ -26,6 +27,21 @@ def is_recommended(answer: Answer, row: Row) -> bool:
     return any(
         note.startswith(f"{row.component}: {row.backend},") for note in answer.recommendation.ranked_by
     )
+
+
+def trust(answer: Answer) -> str:
+    """How far the recommended command can be trusted, in a few words."""
+    assert answer.recommendation is not None, "nothing is recommended"
+    if answer.recommendation.tested:
+        return "Tested"
+    chosen = [row for row in answer.backends if is_recommended(answer, row)]
+    return "Candidate, only kernels ran" if chosen and all(map(ran, chosen)) else "Candidate, untested"
+
+
+def ran(row: Row) -> bool:
+    """Whether it ran and was right, on whatever level; what was only compiled did not run."""
+    seen = row.observed
+    return seen is not None and seen.outcome == Outcome.OK and seen.level != Level.COMPILE
 
 
 def matter(answer: Answer) -> list[list[Row]]:
@@ -70,7 +86,7 @@ def _joined(answer: Answer, groups: list[list[Row]]) -> list[list[Row]]:
 def _says(row: Row) -> tuple[object, ...]:
     lines = tuple((one.file, one.line) for one in row.evidence)
     facts = tuple((one.fact, one.op, repr(one.value)) for one in row.conditions)
-    return row.component, row.verdict, row.because, row.runs_instead, facts, lines
+    return row.component, row.verdict, row.because, row.runs_instead, facts, lines, told(row)
 
 
 CHOSEN, GPU_TRAP, OPTION_TRAP, CANDIDATE, LEADING, REROUTED, REFUSED, UNREMARKABLE = range(8)
@@ -80,6 +96,8 @@ def rank(answer: Answer, row: Row) -> int:
     """How much a row matters, the less the more."""
     if is_recommended(answer, row):
         return CHOSEN
+    if refuted(row):
+        return GPU_TRAP  # reading let it through
     if surprising(row):
         return GPU_TRAP if row.because == Because.ARCHITECTURE else OPTION_TRAP
     if row.verdict == Verdict.NO_STATIC_OBSTACLE:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agent.text import shorten
-from memory.terms import Verdict
+from memory.terms import HypothesisState, Level, Outcome, Verdict
 
 if TYPE_CHECKING:
     from memory.vocabulary import Condition, Evidence, Row
@@ -22,12 +22,30 @@ NAMES = {
 }
 """The verdicts as a person reads them."""
 
+RAN = {Level.COMPILE: "compiles", Level.IMPORTED: "kernel ran right", Level.PROBE: "kernel ran right"}
+"""What a success on a level is called."""
+
 LEFT = "left to the engine"
 """What is said of a component for which no flag is given."""
 
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 
 UNDECIDED = "the source that was read does not decide"
+
+
+def told(row: Row) -> str:
+    """What is said of a row in two or three words: how it ended where something ran, else its verdict."""
+    seen = row.observed
+    if seen is None:
+        return NAMES[row.verdict]
+    if seen.outcome == Outcome.OK:
+        return RAN.get(seen.level, f"ok ({seen.level})")
+    return f"{seen.outcome} ({seen.level})".replace("_", " ")
+
+
+def refuted(row: Row) -> bool:
+    """Whether it ran, or was compiled, and failed."""
+    return row.state == HypothesisState.REFUTED
 
 
 def deciding(row: Row) -> Evidence | None:

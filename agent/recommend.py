@@ -13,8 +13,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.reasons import LEFT
-from memory.vocabulary import Finding, FindingStatus, Outcome, Recommendation, Row, Target, Verdict
+from agent.ranking import ran
+from agent.reasons import LEFT, refuted
+from memory.vocabulary import Finding, FindingStatus, Level, Outcome, Recommendation, Row, Target, Verdict
 from tools.engines.adapter import Launch
 from tools.engines.options import Option
 
@@ -42,6 +43,7 @@ def choose(
     """The best candidate among ``rows`` of one component, None if there is none. ``preferred``: the backend
     that the driver has reasons for."""
     against = demotions(rows, known)
+    rows = [row for row in rows if not refuted(row) or row.backend == preferred]
     candidates = [row for row in rows if row.verdict is Verdict.NO_STATIC_OBSTACLE]
     if named := next((row for row in rows if row.backend == preferred), None):
         others = tuple(one for one in candidates if one is not named)
@@ -49,9 +51,9 @@ def choose(
         if named.backend in against:
             why = f"{why}; but {against[named.backend]}"
         return Choice(option, named, why, others)
-    measured = [row for row in rows if row.observed and row.observed.outcome is Outcome.OK]
+    measured = sorted(filter(ran, rows), key=lambda row: not served(row))
     picked = engines_own(option, rows)
-    ranked = [(row, "measured") for row in measured]
+    ranked = [(row, "measured" if served(row) else "its kernels ran right") for row in measured]
     if picked is not None:
         ranked.append(picked)
     ranked += [(row, "first declared that no gate refuses") for row in candidates]
@@ -63,6 +65,11 @@ def choose(
         why = f"{why}; but {against[row.backend]}"
     others = tuple(one for one in candidates if row.backend not in {one.backend, one.runs_instead})
     return Choice(option, row, why, others, None if row in measured else _engines_choice(option, rows))
+
+
+def served(row: Row) -> bool:
+    """Whether an engine ran it and was right."""
+    return ran(row) and row.observed is not None and row.observed.level not in (Level.IMPORTED, Level.PROBE)
 
 
 def _engines_choice(option: Option, rows: Sequence[Row]) -> str | None:
@@ -143,7 +150,7 @@ def recommend(
                 **{c.option.flag: c.row.backend for c in choices if c.option.flag and c.left is None},
             },
         ),
-        tested=all(c.row.observed is not None and c.row.observed.outcome is Outcome.OK for c in choices),
+        tested=all(served(choice.row) for choice in choices),
         ranked_by=tuple(notes),
         alternatives=tuple(
             f"{choice.option.component}: {row.backend}"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.layout import WIDTH, Line, command_lines, path_of, wrap
-from agent.ranking import component_at, components, is_recommended, matter, rank, surprising
-from agent.reasons import LEFT, NAMES, conditions, deciding, first_line, reason, where
+from agent.ranking import component_at, components, is_recommended, matter, rank, surprising, trust
+from agent.reasons import LEFT, NAMES, conditions, deciding, first_line, reason, refuted, told, where
 from agent.text import shorten, squeeze
 from memory.terms import Level, Verdict
 
@@ -135,9 +135,10 @@ def _row(
     mark = {Verdict.NO_STATIC_OBSTACLE: "·", Verdict.BLOCKED: "✗", Verdict.REROUTED: "→"}.get(
         row.verdict, " "
     )
+    mark = "✗" if refuted(row) else mark
     mark = "▸" if is_recommended(answer, row) else mark
     start = f"{mark} {squeeze(row.component):{columns[0]}} {shorten(backends, columns[1]):{columns[1]}} "
-    verdict, style = NAMES[row.verdict], STYLES[row.verdict]
+    verdict, style = told(row), STYLES[Verdict.BLOCKED if refuted(row) else row.verdict]
     place = deciding(row)
     # What stands beside the verdict, and what below: a path, or words.
     beside, below = reason(row, why=why), ""
@@ -154,6 +155,8 @@ def _row(
         beside = ""
     elif row.verdict == Verdict.UNKNOWN and why is not None:
         beside, below = "", why
+    if row.observed is not None:
+        beside, below, path = f"call {row.observed.experiment}", "", ""
 
     def fitted(room: int) -> str:
         return path_of(path, room) if path else shorten(beside, room)
@@ -213,11 +216,11 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
     most = 99 if everything else MOST_COMMAND
     found = answer.recommendation
     if found is not None:
-        trust = "Tested" if found.tested else "Candidate, untested"
+        words = trust(answer)
         own = [name for name in components(answer) if f"{name}: {LEFT}" in "\n".join(found.ranked_by)]
-        said = shorten(f"({', '.join(own)}: {LEFT})", width - len(trust) - 2) if own else ""
+        said = shorten(f"({', '.join(own)}: {LEFT})", width - len(words) - 2) if own else ""
         lines.append(
-            [(trust, "bold green" if found.tested else "bold yellow"), (f" {said}:" if own else ":", "")]
+            [(words, "bold green" if found.tested else "bold yellow"), (f" {said}:" if own else ":", "")]
         )
         lines += _command(answer, found.command, width, most)
         if everything:
@@ -228,13 +231,14 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
     untested = [
         step
         for step in answer.not_run
-        if (step.command is None or _is_launch(answer, step))
+        if (step.command is None or step.level != Level.STATIC)
         and (everything or found is None or step.level != Level.STATIC)
     ]
     what = "; ".join(step.what for step in untested)
     if what:
         lines += [[(text, "")] for text in wrap(f"Not tested: {what}", width, 9 if everything else 2)]
     following = [step for step in answer.not_run if step.command and not _is_launch(answer, step)]
+    following.sort(key=lambda step: step.level == Level.STATIC)
     for step in following if everything else following[:1]:
         command = squeeze(step.command or "")
         if len(command) + len("Next: ") <= width and not everything:

@@ -1,7 +1,7 @@
 """The ladder of evidence as the planner sees it: rungs that apply, cost, are run and are read.
 
-Two exist now: what is known already, and what the source says. A dearer one (compile, probe, server)
-is one class more with the same four methods.
+The two cheapest stand here: what is known already, and what the source says. A dearer one is one class more
+with the same methods (:mod:`agent.probing`), listed in :mod:`agent.ladder`.
 """
 
 from __future__ import annotations
@@ -143,8 +143,3 @@ def _understood(board: Board) -> Understood:
 
 def _target(board: Board) -> Target:
     return _understood(board).target
-
-
-def ladder() -> list[Rung]:
-    """The rungs there are, cheapest first."""
-    return [KnownFindings(), Static()]

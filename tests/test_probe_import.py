@@ -185,7 +185,7 @@ def test_results_are_of_the_environment_that_was_packed(
 ) -> None:
     other = library(tmp_path / "other", "9.10")
     path = results(tmp_path, plan.sha256, {"mm_fp4:elm": RIGHT})
-    assert run(["probe", "import", str(path), "-e", other.path, "--json"]) == 3
+    assert run(["probe", "import", str(path), "-e", other.path, "--json"]) == 2
     document = json.loads(capsys.readouterr().out)
     assert document["findings"] == []
     assert "name that environment" in document["refused"][0]

@@ -21,6 +21,7 @@ from agent.cli.common import (
     the_home,
 )
 from agent.cli.model_options import ModelOptions, model_options
+from agent.cli.run_options import Running, run_options
 
 
 @click.command()
@@ -32,6 +33,7 @@ from agent.cli.model_options import ModelOptions, model_options
 @click.option(
     "--driver", type=click.Choice(["auto", "planner", "llm"]), default="auto", help="What decides the steps."
 )
+@run_options
 @model_options
 @scenario_option
 @click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
@@ -44,6 +46,9 @@ def investigate(
     arch: str | None,
     engine: str | None,
     driver: str,
+    run: str | None,
+    gpu: str | None,
+    gpu_minutes: float | None,
     model: str | None,
     budget: tuple[str, ...],
     allow: tuple[str, ...],
@@ -54,15 +59,18 @@ def investigate(
 ) -> int:
     """Answer QUESTION: which backends the source lets through for a model on an architecture, and a command.
 
-    Without packages: the newest engine and the kernel libraries that it pins. Nothing is executed.
+    Without packages: the newest engine and the kernel libraries that it pins. Nothing is executed, unless
+    --run probes says so: then what reading lets through is compiled, and with --gpu-minutes its kernels run.
     Where a model is configured, it goes on where the planner ends, and reads what could not be followed.
 
     \b
     Examples:
       agent investigate "qwen3.5 nvfp4 on sm120"
       agent investigate "qwen3.5 nvfp4 on 8x RTX PRO 6000" sglang==0.5.9 flashinfer-python==0.6.5
+      agent investigate "qwen3.5 nvfp4 on sm120" -e work --run probes --gpu-minutes 10
       agent investigate "deepseek v3.2 fp8 on h200" -e ~/venv/lib/python3.12/site-packages --json
     """
+    running = Running(run, gpu, gpu_minutes)
     took = stopwatch()
     progress("reading the question")
     # Imported late: the line above is there within a tenth of a second.
@@ -112,9 +120,10 @@ def investigate(
         "engine": engine,
         "scenario": facts,
         "local_archs": list(local),
+        **running.recorded(),
         "llm": about.recorded(home) if chosen == "llm" else None,
     }
     name = Ids().investigation(SystemClock())
-    setting = Setting(say=progress, redact=redactor(), grants=about.grants())
+    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), policy=running.policy())
     concluded = start(home.prepare(), question, options, name=name, setting=setting, driver=chosen)
     return ended(home, name, concluded, took(), everything=everything, as_json=as_json)

@@ -9,6 +9,7 @@ import click
 
 from agent.cli.common import CommandError, Finite, emit, json_option, progress, redactor, say, table, the_home
 from agent.cli.lazy import Branching
+from agent.cli.run_options import RUNS, Running
 from agent.text import safe
 
 if TYPE_CHECKING:
@@ -178,16 +179,14 @@ def _plan(
 def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bool) -> int:
     """A transcript of its own, which the store's checks decide on; its rows, as JSON or on the screen."""
     from agent.drivers.prober import Prober
-    from agent.policy import PERSON, Policy
     from agent.session import Setting, start
     from memory.clock import Ids, SystemClock
-    from memory.vocabulary import Effect
     from transcripts.reader import transcript_path
 
     clock = SystemClock()
     name = Ids().investigation(clock)
     # What is asked for here by name: a person's word.
-    allowed = Policy(PERSON.allowed | {Effect.USES_GPU, Effect.EXECUTES_FOREIGN_CODE})
+    allowed = Running(RUNS[0]).policy()
     setting = Setting(say=progress, clock=clock, redact=redactor(), policy=allowed)
     concluded = start(home, question, options, setting=setting, name=name, driver=Prober())
     rows, findings, refused = _outcomes(transcript_path(home, name), home)

@@ -6,6 +6,7 @@ import click
 
 from agent.cli.common import CommandError, json_option, progress, redactor, stopwatch, the_home
 from agent.cli.model_options import ModelOptions, granting_options
+from agent.cli.run_options import Running, run_option
 
 
 @click.command()
@@ -13,6 +14,7 @@ from agent.cli.model_options import ModelOptions, granting_options
 @click.option("--last", is_flag=True, help="The newest transcript.")
 @click.option("--model", metavar="NAME", help="Another model than the one that decided.")
 @granting_options
+@run_option
 @click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
 @json_option
 def resume(
@@ -21,13 +23,15 @@ def resume(
     model: str | None,
     allow: tuple[str, ...],
     yes: bool,
+    run: str | None,
     everything: bool,
     as_json: bool,
 ) -> int:
     """Go on with TRANSCRIPT (an id or its beginning) where it stopped: Ctrl-C, a kill, a full disk, a lack.
 
     What is finished is not done again; calls that had not returned are made again. One that came to its
-    answer is only drawn again. A model that decides has its budget again, and nothing of what it was allowed.
+    answer is only drawn again. A model that decides has its budget again, and nothing of what it was allowed;
+    what runs probes needs --run probes again.
 
     \b
     Examples:
@@ -50,6 +54,8 @@ def resume(
             "only reading works elsewhere: agent transcripts show, agent replay"
         )
     about = ModelOptions(model, allow=allow, yes=yes)
-    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), model=about.name)
+    setting = Setting(
+        say=progress, redact=redactor(), grants=about.grants(), model=about.name, policy=Running(run).policy()
+    )
     concluded = go_on(home, path, setting=setting)
     return ended(home, path.stem, concluded, took(), everything=everything, as_json=as_json)

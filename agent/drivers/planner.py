@@ -16,10 +16,13 @@ from agent.answers import conclusion
 from agent.board import Board
 from agent.disputes import disputed
 from agent.drivers.ground import declared, environment_of, failure, fingerprint_of, flags, target_of
+from agent.ladder import ladder
 from agent.loop import Call, Decision
 from agent.priors import priors
+from agent.probed import claims, halted, left
+from agent.probing import subjects
 from agent.relevance import relevant
-from agent.rungs import Rung, ladder
+from agent.rungs import Rung
 from agent.scenario import keys, search_for
 from memory.clock import hypothesis_id
 from memory.vocabulary import Claim, Finding, HypothesisState, Level, Verdict
@@ -51,8 +54,10 @@ class Planner:
             return Decision(changes=changes)
         if decision := self._climb(board):
             return decision
-        if claims := _claims(board):
-            return Decision(calls=claims)
+        if found := _claims(board):
+            return Decision(calls=found)
+        if found := [one for one in claims(board) if not board.answered(one.tool, one.input)]:
+            return Decision(calls=found)
         notes = (text for text in disputed(board, known_findings(board)) if not board.noted(text))
         if changes := [Noted(text=text) for text in notes]:
             return Decision(changes=changes)
@@ -119,6 +124,8 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
         settings=flags(board),
         launch=engines()[target.engine].launch,
         preferred=preferred,
+        kernels=left(board),
+        halted=halted(board),
     )
 
 
@@ -196,21 +203,18 @@ def _inspect(board: Board, opened: Opened) -> list[Call]:
 
 
 def _read(board: Board, rung: Rung) -> list[Understood | HypothesisChanged | Noted]:
-    """State changes that results of this rung call for and that have not been made."""
-    changes: list[Understood | HypothesisChanged | Noted] = []
+    """State changes that results of this rung call for and that have not been made, one a hypothesis."""
+    changed: dict[str, HypothesisChanged] = {}
     for name, called in board.calls.items():
-        hypothesis = board.hypotheses.get(called.hypothesis or "")
         returned = board.calls.result(name)
-        if called.rung != rung.name or hypothesis is None or returned is None:
+        if called.rung != rung.name or returned is None or returned.status == "interrupted":
             continue
-        if board.calls.seq(name) in hypothesis.causes:
-            continue
-        if returned.status == "interrupted":
-            continue
-        reading = rung.read(board, hypothesis, returned)
-        if reading is not None:
-            changes.append(
-                hypothesis.model_copy(
+        for subject in subjects(board, called):
+            hypothesis = changed.get(subject.id, subject)
+            if board.calls.seq(name) in hypothesis.causes:
+                continue
+            if (reading := rung.read(board, hypothesis, returned)) is not None:
+                changed[subject.id] = hypothesis.model_copy(
                     update={
                         "state": reading.state,
                         "because": reading.because,
@@ -218,8 +222,7 @@ def _read(board: Board, rung: Rung) -> list[Understood | HypothesisChanged | Not
                         "causes": (*hypothesis.causes, board.calls.seq(name)),
                     }
                 )
-            )
-    return changes
+    return list(changed.values())
 
 
 def _claims(board: Board) -> list[Call]:

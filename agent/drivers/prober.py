@@ -12,31 +12,14 @@ from typing import Any
 
 from agent.board import Board
 from agent.loop import Call, Decision
-from memory.canonical import canonical, text_sha256
+from agent.measured import SILENT, claim_of
+from memory.canonical import canonical
 from memory.clock import hypothesis_id
-from memory.vocabulary import (
-    Claim,
-    EventEvidence,
-    HypothesisState,
-    Level,
-    Measurement,
-    Observed,
-    Outcome,
-    Row,
-    Scope,
-    Verdict,
-)
+from memory.vocabulary import HypothesisState, Level, Observed, Outcome, Row, Verdict
 from transcripts.events import Called, Concluded, HypothesisChanged, Noted
 
 TOOLS = {"compile": "probe_compile"}
 """Kinds of cells that another tool than ``probe_kernel`` tries."""
-SILENT = {Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT, Outcome.IMPORT_FAILED}
-"""Outcomes that say nothing of a library: nothing ran, or what it needs was not on that machine."""
-AGREE = 0.03
-"""How far two ways of timing a kernel may be apart; where they are further, no time is claimed."""
-MOST_TIME = 1e9
-MOST_MEASURED = 8
-"""Sizes whose times a claim names."""
 
 
 class Prober:
@@ -123,69 +106,26 @@ def _claims(board: Board, listed: dict[str, Any], environment: str) -> Iterator[
     for called, output in _read(board):
         if Outcome(output["outcome"]) in SILENT:
             continue
-        event = board.calls.seq(called.call)
         cell = output["cell"]
-        engine = next(iter(listed["libraries"]))
-        excerpt = output["because"]
-        shape = {key: str(value) for key, value in cell["size"].items()}
-        if cell.get("units"):
-            shape["units"] = f"the last {cell['units']} alone"
-        versions = {key: str(output["here"][key]) for key in ("torch", "cuda") if output["here"].get(key)}
-        claim = Claim(
-            component=cell["component"],
-            backend=cell["backend"],
-            arch=output["arch"],
-            engine=engine,
-            packages=listed["libraries"],
-            scenario={**cell["scenario"], **shape, **versions},
-            level=Level(output["level"]),
-            outcome=Outcome(output["outcome"]),
-            event_evidence=(
-                EventEvidence(
-                    transcript=board.opened.investigation if board.opened else "",
-                    head=board.calls.hash(called.call),
-                    event=event,
-                    excerpt=excerpt,
-                    sha256=text_sha256(excerpt),
-                ),
-            ),
-            measurements=tuple(_measurements(output, event)),
-            scope=Scope(gpu=output["gpu"], driver=output["driver"]) if output["gpu"] else None,
-        )
+        subject = {
+            "component": cell["component"],
+            "backend": cell["backend"],
+            "arch": output["arch"],
+            "engine": next(iter(listed["libraries"])),
+        }
+        claim = claim_of(board, called.call, output, subject, listed["libraries"], {})
         given: dict[str, object] = {"claim": claim.model_dump(mode="json"), "environment": environment}
         yield Call("record_finding", given, "kept with the result it rests on", hypothesis=_about(output))
-
-
-def _measurements(output: dict[str, Any], event: int) -> Iterator[Measurement]:
-    if output["outcome"] != Outcome.OK:
-        return  # how fast something wrong is says nothing
-    timing = output["measured"].get("timing")
-    for number, timed in enumerate(timing[:MOST_MEASURED] if isinstance(timing, list) else ()):
-        if not isinstance(timed, dict) or not (
-            _time(timed.get("median")) and isinstance(timed.get("m"), int)
-        ):
-            continue
-        other = timed.get("do_bench")
-        if other is not None and not (_time(other) and abs(timed["median"] / other - 1) <= AGREE):
-            continue  # the host was too slow to ask: what was timed is not the kernel
-        yield Measurement(
-            metric=f"median at m={timed['m']}",
-            value=timed["median"],
-            unit="ms",
-            event=event,
-            json_pointer=f"/output/measured/timing/{number}/median",
-        )
-
-
-def _time(value: object) -> bool:
-    return isinstance(value, int | float) and 0 < value < MOST_TIME
 
 
 def _conclusion(board: Board, listed: dict[str, Any]) -> Concluded:
     made = [one for tool in ("import_probe", "probe_kernel", *TOOLS.values()) for one in board.results(tool)]
     errors = [returned.error for _, returned in made if returned.status != "ok"]
     if made and len(errors) == len(made):
-        return Concluded(exit_reason="missing", exit_code=3, summary=str(errors[0]))
+        lacks = isinstance(made[0][1].output, dict) and made[0][1].output.get("missing")
+        wrong = board.opened is not None and "results" in board.opened.options
+        reason, code = ("missing", 3) if lacks else ("failed", 2) if wrong else ("stopped", 4)
+        return Concluded.model_validate({"exit_reason": reason, "exit_code": code, "summary": str(errors[0])})
     outcomes = Counter(output["outcome"] for _, output in _read(board))
     counted = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcomes.most_common())
     places = {

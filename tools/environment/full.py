@@ -72,8 +72,16 @@ def prepare_full(
 
 
 def interpreter(environment: Environment) -> Path | None:
-    """The Python of a full environment; None for one that is only read."""
-    return Path(environment.path).parent / VENV / "bin" / "python" if environment.kind == "full" else None
+    """The Python of a full environment, or of a virtual one that a person named; None for one that is only
+    read."""
+    if environment.kind == "full":
+        return Path(environment.path).parent / VENV / "bin" / "python"
+    # …/lib/python3.12/site-packages
+    root = Path(environment.path).parents[2] if len(Path(environment.path).parents) > 2 else None
+    if environment.kind != "adopted" or root is None or not (root / "pyvenv.cfg").is_file():
+        return None
+    python = root / "bin" / "python"
+    return python if python.exists() else None
 
 
 def _obtain(

@@ -27,6 +27,10 @@ from tools.source.tree import read_head
 SLACK = 120.0
 """Seconds beyond the limits of all cells: starting workers, waiting for the GPU's memory."""
 WORDS = 300
+LACKING, STOPPED_EARLY = 3, 4
+"""Exit codes of ``run.py``."""
+STOPPED = "stopped early"
+"""What a row says of a cell whose turn did not come."""
 
 
 def run_packed(
@@ -40,19 +44,20 @@ def run_packed(
         raise ToolError(f"plan {sha256[:12]} is of {plan.environment}, not of {opened.name}")
     # An investigation has a folder of its own: the same plan tried in another one is measured anew.
     folder = _packed(plan, sha256, context.home, str(getattr(context, "transcript", "")))
-    ended = _run(folder, opened, plan, [*arguments, *(f"--cell={cell}" for cell in cells)], cells, context)
+    chosen = [f"--cell={cell}" for cell in dict.fromkeys(cells)]
+    code, said = _run(folder, opened, plan, [*arguments, *chosen], cells, context)
     path = folder / "results.jsonl"
     rows = read_results(path.read_bytes()).rows if path.is_file() else {}
-    why = ended or f"there is no row; look at {folder}"
+    why = said if code else f"there is no row; look at {folder}"
     if not set(cells) & set(rows):
-        raise ToolError(why, missing=ended is not None)
+        raise ToolError(why, missing=code == LACKING)
     lost = {cell: Measured(_untried(cell, why), {}, {}) for cell in cells if cell not in rows}
     return plan, folder, {**rows, **lost}
 
 
 def _untried(cell: str, why: str) -> dict[str, Any]:
     """A row of a cell whose turn did not come."""
-    return {"cell": cell, "ended": "unfit", "error": {"type": "stopped early", "message": why}}
+    return {"cell": cell, "ended": "unfit", "error": {"type": STOPPED, "message": why}}
 
 
 def _packed(plan: Plan, sha256: str, home: Home, investigation: str) -> Path:
@@ -71,8 +76,8 @@ def _run(
     arguments: Sequence[str],
     cells: Sequence[str],
     context: Any,
-) -> str | None:
-    """None where it came to its end, else why not, in one line."""
+) -> tuple[int, str]:
+    """How it ended: 0 at its end, else ``run.py``'s own code, and why in one line."""
     python = interpreter(environment)
     if python is None:
         raise ToolError(
@@ -96,6 +101,8 @@ def _run(
     said = [line for line in read_head(output).splitlines() if line.strip()]
     for line in said:
         context.progress(line)
-    if ended.code == 0 and not ended.timed_out:
-        return None
-    return said[-1][:WORDS] if said else f"the probes ended with {ended.code}; look at {output}"
+    if ended.timed_out:
+        return STOPPED_EARLY, f"the probes came to no end in time; look at {output}"
+    return ended.code or 0, said[-1][
+        :WORDS
+    ] if said else f"the probes ended with {ended.code}; look at {output}"

@@ -1,0 +1,62 @@
+"""Options of commands that may run what they investigate: how far, on which GPU, for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agent.cli.common import CommandError, Finite
+
+if TYPE_CHECKING:
+    from agent.policy import Policy
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+RUNS = ("probes",)
+
+
+def run_options(function: Function) -> Function:
+    """``--run``, ``--gpu``, ``--gpu-minutes``: the parameters of :class:`Running`."""
+    options = [
+        run_option,
+        click.option("--gpu", metavar="N|UUID", help="Which GPU, also where others use it."),
+        click.option("--gpu-minutes", type=Finite(min=0.1), metavar="N", help="The most that it may take."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def run_option(function: Function) -> Function:
+    """``--run``: what a person lets run, in this process."""
+    return click.option(
+        "--run", type=click.Choice(RUNS), help="Go on from reading: compile, and run kernels alone."
+    )(function)
+
+
+@dataclass(frozen=True)
+class Running:
+    """What was said about running. Raises :class:`CommandError` for what does not go together."""
+
+    run: str | None
+    gpu: str | None = None
+    gpu_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.run is None and (self.gpu is not None or self.gpu_minutes is not None):
+            raise CommandError(f"--gpu and --gpu-minutes are for what runs; give --run {RUNS[0]} too")
+
+    def recorded(self) -> dict[str, Any]:
+        """What a transcript's options hold of it."""
+        return {"run": self.run, "gpu": self.gpu, "gpu_minutes": self.gpu_minutes}
+
+    def policy(self) -> Policy:
+        """What the person allows in this process by having said so: it is on no record."""
+        from agent.policy import PERSON, Policy
+        from memory.terms import Effect
+
+        if self.run is None:
+            return PERSON
+        return Policy(PERSON.allowed | {Effect.USES_GPU, Effect.EXECUTES_FOREIGN_CODE})

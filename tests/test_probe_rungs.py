@@ -1,0 +1,324 @@
+"""``agent investigate --run probes``: what reading lets through is compiled, then run; a failure refutes.
+
+A tiny engine whose ways lead into a tiny kernel library, in a virtual environment of its own: its interpreter
+really runs, with a torch that refuses everything and a compiler that is a few lines of shell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiled import fat_binary, image, library
+from investigations import NAME, QUESTION, documents, setting, sound, transcript
+from test_probe_plan import library as kernel_library
+from tiny_engine import FAKE_TRACE, fake_trace, write_engine
+
+from agent.cli.main import run
+from agent.cli.run_options import Running
+from agent.execute import batch_functions
+from agent.session import resume, start
+from memory.clock import hypothesis_id
+from memory.home import Home
+from memory.views import Views
+from memory.vocabulary import Answer, Outcome, Row
+from tools.base import Tool
+from tools.registry import registry
+from transcripts.events import Concluded
+
+AMBER = hypothesis_id("fp4_gemm", "amber", "sm120")
+WAYS = {"fp4_gemm": "mm_fp4", "moe_runner": "cutlass_fused_moe", "attention": "nothing_known"}
+"""The function that every backend of a component leads to."""
+TORCH = """\
+__version__ = "0.0"
+class version:
+    cuda = "13.0"
+class NotSupportedError(Exception):
+    pass
+def Generator(**_):
+    raise NotSupportedError("capability 120 is not supported by this loom")
+class cuda:
+    init = synchronize = empty_cache = set_per_process_memory_fraction = lambda *_: None
+    def get_device_properties(number):
+        class about:
+            name, major, minor, total_memory, multi_processor_count = "Teapot", 12, 0, 1, 1
+        return about
+"""
+JIT = """\
+import pathlib
+
+class Spec:
+    name = "loom_120"
+    ninja_path = pathlib.Path(__file__).with_name("build.ninja")
+    def write_ninja(self):
+        here = self.ninja_path.parent
+        self.ninja_path.write_text(f"build {here}/a.o: cuda_compile a.cu")
+
+def gen_cutlass_fused_moe_sm120_module():
+    return Spec()
+"""
+SMI = """\
+#!/bin/sh
+case $1 in
+  --query-gpu=index*) echo '0, GPU-rungs, Teapot, 12.0, 100, 0, 1.0';;
+  --query-gpu*) echo 'GPU-rungs-{pid}, Teapot, 12.0, 1.0, 0';;
+esac
+"""
+
+
+def trace(args: Any, context: Any) -> Any:
+    found = fake_trace(args, context)
+    way = {"file": "", "line": 1, "text": "", "says": f"calls flashinfer.{WAYS[args.component]}"}
+    return found.model_copy(update={"hops": (way,)})
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The packages of a virtual environment; compiler and driver come first on PATH."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (folder,) = (tmp_path / "venv" / "lib").glob("python3*/site-packages")
+    write_engine(folder)
+    kernel_library(folder)
+    init = folder / "flashinfer" / "__init__.py"
+    init.write_text(init.read_text().replace('"oak"', '"amber"'))
+    for package in ("jit", "jit/fused_moe"):
+        (folder / "flashinfer" / package).mkdir()
+        (folder / "flashinfer" / package / "__init__.py").write_text(JIT if "moe" in package else "")
+    (folder / "torch").mkdir()
+    (folder / "torch" / "__init__.py").write_text(TORCH)
+    tools = tmp_path / "bin"
+    program(tools, "nvcc", "#!/bin/sh\n")
+    program(tools, "ninja", "#!/bin/sh\necho 'a.cu(7): error: no such loom'\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    return folder
+
+
+def with_gpu(site: Path) -> None:
+    program(site.parents[3] / "bin", "nvidia-smi", SMI.format(pid=os.getpid()))
+
+
+def probing(tools: dict[str, Any] | None = None, batches: dict[str, Any] | None = None, **given: Any) -> Any:
+    """What an investigation is run with: the fake trace that leads on, all else real."""
+    tracing = Tool(**{**vars(FAKE_TRACE), "run": trace})
+    return setting(
+        tools={"trace_viability": tracing, **(tools or {})},
+        batches={
+            **{name: many for name, many in batch_functions().items() if name != "trace_viability"},
+            **(batches or {}),
+        },
+        **{"policy": Running("probes").policy(), **given},
+    )
+
+
+def go(home: Home, site: Path, options: dict[str, Any] | None = None, **given: Any) -> Concluded:
+    asked = {"environment": str(site), "run": "probes", **(options or {})}
+    return start(home, QUESTION, asked, name=NAME, setting=probing(**given))
+
+
+def rows(concluded: Concluded) -> dict[tuple[str, str], Row]:
+    assert concluded.answer is not None
+    return {(row.component, row.backend): row for row in concluded.answer.backends}
+
+
+def left(answer: Answer | None) -> str:
+    assert answer is not None
+    return "; ".join(f"{step.what} [{step.command}]" for step in answer.not_run)
+
+
+def test_without_a_gpu_it_compiles_and_says_what_needs_one(home: Home, site: Path) -> None:
+    done = go(home, site)
+    assert (done.exit_reason, done.exit_code) == ("none_viable", 1), done.summary
+    refuted = rows(done)["moe_runner", "birch"]
+    assert refuted.observed is not None
+    assert (refuted.state, refuted.observed.level, refuted.observed.outcome) == (
+        "refuted",
+        "compile",
+        "compile_failed",
+    )
+    assert rows(done)["fp4_gemm", "amber"].state == "predicted"
+    # Refused by reading, or rerouted: nothing of it was compiled.
+    asked = [one for one in documents(transcript(home)) if one["kind"] == "called" and one["rung"]]
+    compiled = [one for one in asked if one["tool"] == "probe_compile"]
+    assert [one["hypothesis"] for one in compiled] == [None], "one cell for both that lead to it"
+    assert {rows(done)["moe_runner", backend].state for backend in ("auto", "birch")} == {"refuted"}
+    assert not [one for one in asked if one["tool"] == "probe_kernel"]
+    said = left(done.answer)
+    assert "4 kernel probes need a GPU of sm120, 8 minutes at most" in said
+    assert f"agent probe pack fp4_gemm -e {site} --to probes" in said
+    found = Views(home).findings(level="compile")
+    assert {(one["backend"], one["outcome"]) for one in found} == {
+        ("auto", "compile_failed"),
+        ("birch", "compile_failed"),
+    }
+    assert "a.cu(7): error: no such loom" in json.dumps(documents(transcript(home)))
+    sound(home, transcript(home))
+
+
+def test_what_compiles_stays_predicted_and_is_a_finding(home: Home, site: Path, tmp_path: Path) -> None:
+    (tmp_path / "made.o").write_bytes(library(fat_binary(image("sm_120a"))))
+    program(tmp_path / "bin", "ninja", f"#!/bin/sh\nshift 4\nfor each; do cp {tmp_path}/made.o $each; done\n")
+    jit = site / "flashinfer" / "jit" / "fused_moe" / "__init__.py"
+    # Into its cache, as a library does.
+    jit.write_text(
+        jit.read_text().replace(
+            'pathlib.Path(__file__).with_name("build.ninja")',
+            'pathlib.Path(__import__("os").environ["FLASHINFER_WORKSPACE_BASE"]) / "build.ninja"',
+        )
+    )
+    done = go(home, site)
+    assert done.exit_code == 0, done.summary
+    row = rows(done)["moe_runner", "birch"]
+    assert row.observed is not None
+    assert (row.state, row.observed.outcome) == ("predicted", "ok")
+    assert done.summary.startswith("candidate, untested: "), "what was only compiled did not run"
+    found = Views(home).findings(level="compile", backend="birch")
+    assert [one["outcome"] for one in found] == ["ok"]
+    assert json.loads(found[0]["scenario"])["kernel"] == "cutlass_fused_moe"
+
+
+def test_what_fails_low_is_not_tried_high_and_what_a_gpu_refuses_is_refuted(home: Home, site: Path) -> None:
+    with_gpu(site)
+    done = go(home, site, {"gpu_minutes": 5})
+    found = rows(done)
+    for backend in ("amber", "birch"):
+        row = found["fp4_gemm", backend]
+        assert row.observed is not None
+        assert (row.state, row.observed.level, row.observed.outcome) == ("refuted", "probe", "unsupported")
+    assert done.exit_reason == "none_viable"
+    calls = [one for one in documents(transcript(home)) if one["kind"] == "called"]
+    tried = {one["input"]["cell"]: one["hypothesis"] for one in calls if one["tool"] == "probe_kernel"}
+    assert tried == dict.fromkeys(("mm_fp4:amber", "mm_fp4:amber@1"), AMBER) | dict.fromkeys(
+        ("mm_fp4:auto", "mm_fp4:auto@1"), hypothesis_id("fp4_gemm", "birch", "sm120")
+    )
+    kept = Views(home).findings(level="probe")
+    assert {(one["backend"], one["gpu"]) for one in kept} == {("amber", "Teapot"), ("birch", "Teapot")}
+    sound(home, transcript(home))
+
+
+def test_what_runs_right_is_confirmed_and_only_that(home: Home, site: Path) -> None:
+    """The result stands in for a GPU: of two shapes of one backend the second is wrong."""
+    with_gpu(site)
+
+    def kernel(args: Any, context: Any) -> Any:
+        return next(iter(kernels(context, [args])))
+
+    def kernels(context: Any, asked: Any) -> Any:
+        for one, real in zip(asked, batch_functions()["probe_kernel"](context, asked), strict=True):
+            bad = one.cell == "mm_fp4:auto@1"
+            words = "at every size: 7 of 7 rows are all zero" if bad else "right at 24 sizes; 50 repeats"
+            yield real.model_copy(update={"outcome": Outcome.WRONG if bad else Outcome.OK, "because": words})
+
+    standing = Tool(**{**vars(registry()["probe_kernel"]), "run": kernel})
+    done = go(
+        home, site, {"gpu_minutes": 5}, tools={"probe_kernel": standing}, batches={"probe_kernel": kernels}
+    )
+    found = rows(done)
+    assert found["fp4_gemm", "amber"].state == "confirmed"
+    assert found["fp4_gemm", "birch"].state == "refuted", "the library's own choice is what it would run"
+    sound(home, transcript(home))
+
+
+def test_a_gpu_in_use_ends_it_resumable(home: Home, site: Path) -> None:
+    with_gpu(site)
+    busy = SMI.replace("esac", "  *) echo 'GPU-rungs-{pid}, 77, python';;\nesac")
+    program(site.parents[3] / "bin", "nvidia-smi", busy.format(pid=os.getpid()))
+    done = go(home, site, {"gpu_minutes": 5})
+    assert (done.exit_reason, done.exit_code) == ("stopped", 4)
+    assert "every GPU is in use" in done.summary
+    assert done.answer is not None
+    with_gpu(site)
+    after = resume(home, transcript(home), setting=probing())
+    assert rows(after)["fp4_gemm", "amber"].state == "refuted"
+    sound(home, transcript(home))
+
+
+def test_who_resumes_it_lets_it_run_anew(home: Home, site: Path) -> None:
+    done = go(home, site, policy=setting().policy)
+    assert (done.exit_reason, done.exit_code) == ("stopped", 4)
+    assert "go on with: agent resume --run probes" in done.summary
+    assert not (home.root / "probes").exists(), "nothing ran"
+    after = resume(home, transcript(home), setting=probing())
+    assert rows(after)["moe_runner", "birch"].state == "refuted"
+
+
+def test_killed_after_any_event_it_comes_to_the_same_end(tmp_path: Path, site: Path) -> None:
+    with_gpu(site)
+    first = Home(tmp_path / "first").prepare()
+    undisturbed = go(first, site, {"gpu_minutes": 5})
+    lines = transcript(first).read_bytes().splitlines(keepends=True)
+    rung = next(n for n, one in enumerate(documents(transcript(first))) if one.get("tool") == "plan_probes")
+    for count in range(rung, len(lines), 7):
+        home = Home(tmp_path / f"cut-{count}").prepare()
+        transcript(home).write_bytes(b"".join(lines[:count]))
+        for one in first.artifacts.rglob("*"):
+            if one.is_file():
+                place = home.artifacts / one.relative_to(first.artifacts)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(one.read_bytes())
+        after = resume(home, transcript(home), setting=probing())
+        assert rows(after).keys() == rows(undisturbed).keys()
+        for name, row in rows(after).items():
+            assert row.state == rows(undisturbed)[name].state, (count, name)
+        assert after.summary == undisturbed.summary
+        sound(home, transcript(home))
+
+
+def test_the_same_question_writes_the_same_decisions(tmp_path: Path, site: Path) -> None:
+    homes = [Home(tmp_path / name).prepare() for name in ("one", "two")]
+    decided = []
+    for home in homes:
+        go(home, site)
+        calls = [one for one in documents(transcript(home)) if one["kind"] == "called"]
+        # What is kept of a result holds its hash, and that the seconds that it took.
+        decided.append([one for one in calls if one["tool"] != "record_finding"])
+    assert decided[0] == decided[1]
+
+
+def test_an_environment_that_is_only_read_says_how_to_make_a_full_one(home: Home, tmp_path: Path) -> None:
+    site = write_engine(tmp_path / "site")
+    kernel_library(site)
+    done = go(home, site)
+    assert done.exit_code == 0
+    assert "is only read, probes run in a full environment" in left(done.answer)
+    assert "agent environment create --full flashinfer-python==9.9 sglang==9.9.0" in left(done.answer)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--gpu-minutes", "5"], "--gpu and --gpu-minutes are for what runs; give --run probes too"),
+        (["--run", "teapots"], "teapots"),
+        (["--run", "probes", "--gpu-minutes", "nan"], "nan is no number that ends"),
+    ],
+)
+def test_wrong_options_are_said_in_a_line(
+    words: list[str], says: str, home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["investigate", QUESTION, *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+    assert list(home.transcripts.iterdir()) == []
+
+
+def test_the_screen_says_what_ran(home: Home, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    go(home, site)
+    assert run(["report", NAME]) == 0
+    screen = capsys.readouterr().out
+    assert "✗ moe_runner birch" in screen
+    assert "compile failed (compile)" in screen
+    assert "4 kernel probes need a GPU of sm120" in screen
+    assert "agent probe pack fp4_gemm" in screen
+    assert run(["report", NAME, "--markdown"]) == 0
+    assert "no static obstacle; compile failed (compile)" in capsys.readouterr().out
