@@ -56,6 +56,8 @@ class Behaviour:
     """Answers that are fluent, and not those that it gives to one request alone."""
     nan: bool = False
     degenerate: bool = False
+    crash_after: int = 0
+    """Requests for tokens that are answered; at the next it crashes."""
     hang_after: int = 0
     """Requests for tokens that are answered; after them none is, and ``/health`` still says 200."""
     used: str = ""
@@ -324,7 +326,8 @@ class Handler(BaseHTTPRequestHandler):
         fake = self.fake
         if fake.behaviour.hang_after and fake.served > fake.behaviour.hang_after:
             threading.Event().wait()
-        if crowd and fake.behaviour.crash_in_crowd:
+        late = 0 < fake.behaviour.crash_after < fake.served
+        if late or (crowd and fake.behaviour.crash_in_crowd):
             source, error = CRASHES["kernel"]
             print(
                 TRACEBACK.format(engine=fake.engine, source=source, error=error), file=sys.stderr, flush=True

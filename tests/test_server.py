@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,12 @@ import pytest
 from fake_server import fake_engine, fake_model
 
 from memory.home import Home
+from memory.terms import Outcome
 from tools.environment.adopt import adopt
-from tools.server import Patience, Plan, ServerSettings, launched, plan_launch
+from tools.errors import ToolError
+from tools.server import Patience, Plan, ServerSettings, StartError, launched, plan_launch
 from tools.server.ending import marked
+from tools.server.start import listens
 
 SHORT = Patience(quiet=3.0, failed=1.0)
 """For servers that will not do anything any more; others are never waited for so briefly."""
@@ -56,3 +62,98 @@ def test_a_server_is_ready_when_it_has_given_a_token_and_leaves_nothing(
     assert marked(server.name) == []
     assert server.failure() is None
     assert not list((home.root / "servers").glob("*/record.json"))
+
+
+@pytest.mark.parametrize(
+    ("crash", "outcome", "words"),
+    [
+        ("import", Outcome.IMPORT_FAILED, "cannot import name 'flash_ops'"),
+        ("memory", Outcome.OUT_OF_MEMORY, "CUDA out of memory"),
+        ("kernel", Outcome.START_FAILED, "illegal memory access"),
+        ("silent", Outcome.START_FAILED, "SIGKILL"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_a_start_that_fails_is_classed_by_its_first_traceback(
+    engine: str, crash: str, outcome: Outcome, words: str, planned: Callable[..., Plan], home: Home
+) -> None:
+    with pytest.raises(StartError) as caught, launched(planned(engine, crash=crash), home, silent):
+        pass
+    failure = caught.value.failure
+    assert failure.outcome is outcome
+    assert words in failure.because
+    assert not failure.ready
+    assert caught.value.log.stat().st_size > 0
+
+
+def test_a_missing_model_is_told_from_a_crash(planned: Callable[..., Plan], home: Home) -> None:
+    plan = planned(settings={"model": str(home.root / "nothing")})
+    with pytest.raises(StartError) as caught, launched(plan, home, silent):
+        pass
+    assert "Can't load the configuration" in caught.value.failure.because
+
+
+def test_another_port_is_tried_where_somebody_was_quicker(planned: Callable[..., Plan], home: Home) -> None:
+    said: list[str] = []
+    with launched(planned(crash="port", crash_times=2), home, said.append) as server:
+        assert server.alive()
+    assert sum("somebody else took the port" in line for line in said) == 2
+
+
+def test_three_taken_ports_are_enough(planned: Callable[..., Plan], home: Home) -> None:
+    plan = planned(crash="port")
+    with pytest.raises(ToolError, match="3 ports in a row were taken"), launched(plan, home, silent):
+        pass
+
+
+def test_nobody_else_is_taken_for_the_server(planned: Callable[..., Plan], home: Home) -> None:
+    """Who answers on the port is not enough: it must be a process of the server's."""
+    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        with launched(planned(), home, silent) as server, socket.create_server(("127.0.0.1", 0)) as other:
+            assert listens(server)
+            assert not listens(replace(server, port=other.getsockname()[1]))
+        assert stranger.poll() is None
+    finally:
+        stranger.communicate(b"\n")
+
+
+def test_a_server_that_hangs_at_the_start_is_not_waited_for(planned: Callable[..., Plan], home: Home) -> None:
+    plan = planned(never_healthy=True, orphan=True)
+    with pytest.raises(StartError) as caught, launched(plan, home, silent, patience=SHORT):
+        pass
+    assert caught.value.failure.outcome is Outcome.HUNG
+    assert "Init torch distributed begin" in caught.value.failure.because
+
+
+def test_a_healthy_server_without_a_token_is_not_ready(planned: Callable[..., Plan], home: Home) -> None:
+    plan = planned(hang_after=-1)
+    with pytest.raises(StartError) as caught, launched(plan, home, silent, patience=SHORT):
+        pass
+    assert caught.value.failure.outcome is Outcome.HUNG
+    assert "healthy, but without a token" in caught.value.failure.because
+
+
+def test_a_slow_start_is_waited_for_as_long_as_it_goes_on(planned: Callable[..., Plan], home: Home) -> None:
+    with launched(planned(slow=30), home, silent) as server:
+        assert server.phases["weights"] >= 3.0
+
+
+def test_a_start_has_an_end_even_where_it_goes_on(planned: Callable[..., Plan], home: Home) -> None:
+    patience = Patience(longest=1.0)
+    with pytest.raises(StartError) as caught, launched(planned(slow=600), home, silent, patience=patience):
+        pass
+    assert caught.value.failure.outcome is Outcome.START_TIMEOUT
+
+
+def test_a_server_that_dies_says_why(planned: Callable[..., Plan], home: Home) -> None:
+    with launched(planned(crash_after=1), home, silent) as server:
+        with pytest.raises(ConnectionError):
+            server.ask("/v1/completions", {"prompt": "a", "max_tokens": 3})
+        psutil.Process(server.pid).wait(60)
+        failure = server.failure()
+    assert failure is not None
+    assert failure.ready
+    assert failure.outcome is Outcome.CRASHED
+    assert "illegal memory access" in failure.because
+    assert server.api_key not in failure.model_dump_json()

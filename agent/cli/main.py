@@ -50,6 +50,7 @@ COMMANDS = {
     "environment": ("agent.cli.environment:environment", "The packages that are investigated."),
     "mcp": ("agent.cli.mcp:mcp", "Serve the tools to another agent."),
     "probe": ("agent.cli.probe:probe", "Run kernels, alone, on a GPU here or elsewhere."),
+    "serve": ("agent.cli.serve:serve", "Launch a server, say what it really runs, end it."),
     "check": ("agent.cli.check:check", "Can the answers of a running server be trusted?"),
     "doctor": ("agent.cli.doctor:doctor", "Check this machine, with fixes."),
 }

@@ -99,7 +99,7 @@ def sweep(home: Home, tell: Callable[[str], None]) -> list[str]:
     found = []
     for record in sorted((home.root / "servers").glob(f"*/{RECORD}")):
         document = _document(record)
-        if document is None or _there(document.get("owner")) is not None:
+        if document is None or owner_of(document) is not None:
             continue
         name = record.parent.name
         rest = [one for pair in _pairs(document.get("processes")) if (one := _there(pair)) is not None]
@@ -112,6 +112,11 @@ def sweep(home: Home, tell: Callable[[str], None]) -> list[str]:
         with contextlib.suppress(OSError):
             record.unlink()
     return found
+
+
+def owner_of(document: dict[str, object]) -> psutil.Process | None:
+    """The program that looks after the server of a record, where it still runs."""
+    return _there(document.get("owner"))
 
 
 def _document(record: Path) -> dict[str, object] | None:

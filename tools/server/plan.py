@@ -31,7 +31,8 @@ _DRIVER = ("NVIDIA_", "LD_LIBRARY_PATH", "CPATH")
 @dataclass(frozen=True)
 class Plan:
     """A launch that has not happened yet. ``arguments`` follow the interpreter; host, port and key are put
-    after them anew for every start. ``asked``: backend by component. ``remarks``: what the source says of
+    after them anew for every start. ``asked``: backend by component, ``fields``: the engine's own name of the
+    option by component. ``remarks``: what the source says of
     flags that start-up accepts all the same."""
 
     settings: ServerSettings
@@ -42,6 +43,7 @@ class Plan:
     variables: Mapping[str, str]
     flags: Mapping[str, str | None]
     asked: Mapping[str, str]
+    fields: Mapping[str, str]
     remarks: tuple[str, ...] = ()
 
     @property
@@ -58,7 +60,8 @@ class Plan:
     def script(self) -> str:
         """The command as a shell script, with a port and without a key of its own."""
         own = {name: self.variables[name] for name in sorted(self.variables) if name not in _everybodys()}
-        exports = [f"export {name}={shlex.quote(value)}" for name, value in own.items()]
+        exports = [f'export PATH={shlex.quote(str(self.python.parent))}:"$PATH"']
+        exports += [f"export {name}={shlex.quote(value)}" for name, value in own.items()]
         command = shlex.join(self.command("PORT", None)).replace(" PORT", ' "${PORT:-30000}"')
         return "\n".join(["#!/bin/sh", "set -eu", *exports, f"exec {command}", ""])
 
@@ -111,6 +114,7 @@ def plan_launch(
         variables=_variables(home, environment, settings, profile, python, site, source, pass_env),
         flags=flags,
         asked=asked,
+        fields={option.component: option.field for option in backend_options(reader.options)},
         remarks=tuple(remark.text for remark in read.remarks),
     )
 

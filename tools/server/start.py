@@ -298,12 +298,12 @@ def _healthy(server: Server) -> bool:
         healthy = server.ask(server.plan.profile.health, seconds=HEALTH_SECONDS).status == 200
     except (OSError, ToolError):
         return False
-    if healthy and not _listens(server):
+    if healthy and not listens(server):
         raise _PortTakenError
     return healthy
 
 
-def _listens(server: Server) -> bool:
+def listens(server: Server) -> bool:
     """Whether a process of the server's is it that listens; also where that cannot be told."""
     for process in members(server.pid):
         try:
