@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,7 @@ from memory.terms import Outcome
 from tools.environment.adopt import adopt
 from tools.errors import ToolError
 from tools.server import Patience, Plan, ServerSettings, StartError, launched, plan_launch
-from tools.server.ending import marked
+from tools.server.ending import marked, sweep
 from tools.server.start import listens
 
 SHORT = Patience(quiet=3.0, failed=1.0)
@@ -37,6 +41,20 @@ def planned(tmp_path: Path, home: Home) -> Callable[..., Plan]:
         return plan_launch(home, adopt(site), ServerSettings(**asked), python=Path(sys.executable), site=site)
 
     return make
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own, where this may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def silent(_: str) -> None:
@@ -157,3 +175,123 @@ def test_a_server_that_dies_says_why(planned: Callable[..., Plan], home: Home) -
     assert failure.outcome is Outcome.CRASHED
     assert "illegal memory access" in failure.because
     assert server.api_key not in failure.model_dump_json()
+
+
+HOLDER = """\
+import sys
+from pathlib import Path
+from memory.home import Home
+from tools.environment.adopt import adopt
+from tools.server import ServerSettings, launched, plan_launch
+
+root, site, model = map(Path, sys.argv[1:4])
+settings = ServerSettings(model=str(model), device="cpu")
+plan = plan_launch(Home(root), adopt(site), settings, python=Path(sys.executable), site=site)
+tell = lambda text: print(text, flush=True)
+with launched(plan, Home(root), tell) as server:
+    print("ready", server.name, flush=True)
+    input()
+"""
+
+
+@contextlib.contextmanager
+def held(tmp_path: Path, home: Home, until: str, **behaviour: Any) -> Iterator[subprocess.Popen[str]]:
+    """A program of ours that has a server, and has said ``until``."""
+    site = fake_engine(tmp_path / "site", "sglang")
+    model = fake_model(tmp_path / "model", **behaviour)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(home.root), str(site), str(model)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert holder.stdout is not None
+    try:
+        while until not in (line := holder.stdout.readline()):
+            assert line, "it ended before"
+        yield holder
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def processes_of(home: Home) -> list[psutil.Process]:
+    """Those of all servers below the home."""
+    names = [folder.name for folder in (home.root / "servers").iterdir() if folder.is_dir()]
+    return [process for name in names for process in marked(name)]
+
+
+@pytest.mark.parametrize(
+    ("phase", "behaviour"), [("starts on port", {"slow": 600}), ("ready", {"orphan": True})]
+)
+def test_a_program_that_is_killed_outright_takes_its_server_along(
+    phase: str, behaviour: dict[str, Any], tmp_path: Path, home: Home
+) -> None:
+    with held(tmp_path, home, phase, **behaviour) as holder:
+        there = processes_of(home)
+        assert there
+        holder.kill()
+        holder.wait()
+        psutil.wait_procs(there, 60)
+        assert processes_of(home) == []
+    assert len(sweep(home, silent)) == 1
+    assert sweep(home, silent) == []
+
+
+def test_what_a_killed_guard_leaves_behind_is_ended_by_the_next_run(tmp_path: Path, home: Home) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        with held(tmp_path, home, "ready", orphan=True) as holder:
+            there = processes_of(home)
+            guard = next(one for one in there if one.ppid() == holder.pid)
+            assert sweep(home, silent) == [], "what has its owner is let be"
+            guard.kill()
+            holder.kill()
+            holder.wait()
+            assert len(sweep(home, silent)) == 1
+            assert processes_of(home) == []
+        assert stranger.poll() is None
+    finally:
+        stranger.communicate(b"\n")
+
+
+def test_a_record_never_ends_a_stranger(home: Home) -> None:
+    """Numbers of processes are given anew, and a record may be anybody's writing."""
+    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        folder = home.root / "servers" / "old"
+        folder.mkdir(parents=True)
+        began = psutil.Process(stranger.pid).create_time()
+        pairs = [[stranger.pid, began - 60], [-1, 0], "x", [10**30, 1], [stranger.pid, "now"]]
+        for document in ({"owner": [1, 0], "processes": pairs}, [], {"processes": 7}, "nothing"):
+            (folder / "record.json").write_text(json.dumps(document), encoding="utf-8")
+            sweep(home, silent)
+            assert stranger.poll() is None
+    finally:
+        stranger.communicate(b"\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_is_asked_to_end_ends_its_server_first(
+    number: signal.Signals, tmp_path: Path, home: Home
+) -> None:
+    with held(tmp_path, home, "ready", orphan=True) as holder:
+        there = processes_of(home)
+        holder.send_signal(number)
+        assert holder.wait(120) != 0
+        assert not psutil.wait_procs(there, 0)[1]
+        assert sweep(home, silent) == []
+
+
+def test_a_full_disk_is_said_to_be_one(disk: Path, tmp_path: Path) -> None:
+    home = Home(disk / "home").prepare()
+    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
+    settings = ServerSettings(model=str(model), device="cpu")
+    plan = plan_launch(home, adopt(site), settings, python=Path(sys.executable), site=site)
+    with (disk / "ballast").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    with pytest.raises((ToolError, StartError)) as caught, launched(plan, home, silent):
+        pass
+    assert "space" in str(caught.value) or "disk" in str(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from memory.terms import Outcome
@@ -62,6 +63,14 @@ def classed(
         told = f"{_status(code)}; last: {words}"
     failure = Failure(outcome=outcome, because=told[:LONGEST], diagnosis=found, ready=ready)
     return Failure.model_validate_json(failure.model_dump_json().replace(secret, HIDDEN))
+
+
+def hide(log: Path, secret: str) -> None:
+    """Take a secret out of a log, into which engines write their settings."""
+    with suppress(OSError):
+        text = log.read_bytes()
+        if secret.encode() in text:
+            log.write_bytes(text.replace(secret.encode(), HIDDEN.encode()))
 
 
 def _words(found: Diagnosis, log: Path) -> str:

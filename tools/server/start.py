@@ -34,7 +34,7 @@ from tools.errors import ToolError
 from tools.locks import holding
 from tools.server.asking import Answer, ask
 from tools.server.ending import MARK, Ended, end, folder_of, identity, sweep, write_record
-from tools.server.failure import PORT_IN_USE, Failure, classed
+from tools.server.failure import PORT_IN_USE, Failure, classed, hide
 from tools.server.memory import Memory
 from tools.server.plan import NAME, Plan
 from tools.server.watch import LogWatch, Patience, Progress, members
@@ -204,6 +204,7 @@ def _started(
             os.close(failed)
             server.ended = end(guard, name)
             watch.look()
+            hide(log, key)
         finally:
             server.memory_left = memory.left()
             with contextlib.suppress(OSError):

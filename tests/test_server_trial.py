@@ -1,0 +1,265 @@
+"""Settings become flags or a reason; what really runs is told from what was asked. All servers are fakes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_server import fake_engine, fake_model
+
+from agent.cli.common import Context
+from memory.artifacts import Artifacts
+from memory.home import Home
+from memory.terms import Outcome
+from tools.environment.adopt import adopt
+from tools.errors import ToolError
+from tools.server import Plan, ServerSettings, launched, plan_launch
+from tools.server.experiment import Launched, TryServer, try_server
+from tools.server.fit import estimate
+from tools.server.shrink import shrunk
+from tools.server.used import Used, used_backends
+
+
+class Trying(Context):
+    """A person's context, who has named the interpreter."""
+
+    interpreter: tuple[Path, Path]
+
+
+@pytest.fixture
+def planned(tmp_path: Path, home: Home) -> Callable[..., Plan]:
+    site = fake_engine(tmp_path / "site")
+
+    def plan(settings: dict[str, Any], **more: Any) -> Plan:
+        asked = ServerSettings.model_validate({"model": "m", "device": "cpu", **settings})
+        return plan_launch(home, adopt(site), asked, python=Path(sys.executable), site=site, **more)
+
+    return plan
+
+
+@pytest.fixture
+def tried(tmp_path: Path, home: Home) -> Callable[..., Launched]:
+    """The result of the tool on a fake that behaves so."""
+
+    def run(
+        settings: dict[str, Any] | None = None, asked: dict[str, Any] | None = None, **behaviour: Any
+    ) -> Launched:
+        site = fake_engine(tmp_path / "site")
+        model = fake_model(tmp_path / "model", **behaviour)
+        (model / "tokenizer.json").write_text("{}", encoding="utf-8")
+        context = Trying(home)
+        object.__setattr__(context, "interpreter", (Path(sys.executable), site))
+        given = {"model": str(model), "device": "cpu", **(settings or {})}
+        result = try_server.run(
+            TryServer.model_validate(
+                {"environment": str(site), "settings": given, "rounds": 1, **(asked or {})}
+            ),
+            context,
+        )
+        assert isinstance(result, Launched)
+        return result
+
+    return run
+
+
+def test_settings_become_flags_of_the_version_that_is_there(planned: Callable[..., Plan]) -> None:
+    plan = planned(
+        {
+            "backends": {"attention": "fa3"},
+            "tensor_parallel": 2,
+            "dtype": "bfloat16",
+            "options": {"max_running_requests": 8, "disable-cuda-graph": True, "enable_metrics": False},
+        }
+    )
+    command = " ".join(plan.command(1234, "secret"))
+    assert "--attention-backend fa3" in command
+    assert "--tp-size 2" in command
+    assert "--max-running-requests 8 --disable-cuda-graph" in command
+    assert "--enable-metrics" not in command
+    assert command.endswith("--host 127.0.0.1 --port 1234 --api-key secret")
+    assert "secret" not in plan.script()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"backends": {"attention": "fa9"}}, "does not accept 'fa9' here; nearest: fa3"),
+        ({"backends": {"mamba": "x"}}, "has no option for 'mamba' here"),
+        ({"options": {"max-runing-requests": 8}}, "nearest: --max-running-requests"),
+        ({"options": {"trust_remote_code": True}}, "is for a person"),
+        ({"options": {"host": "0.0.0.0"}}, "set by the launch itself"),  # noqa: S104 - refused
+        ({"options": {"max_running_requests": "8;reboot"}}, "neither a number nor one word"),
+        ({"options": {"max_running_requests": "/etc/passwd"}}, "neither a number nor one word"),
+    ],
+)
+def test_what_the_version_does_not_take_or_a_driver_may_not_set_is_refused(
+    settings: dict[str, Any], words: str, planned: Callable[..., Plan]
+) -> None:
+    with pytest.raises(ToolError, match=words):
+        planned(settings)
+
+
+def test_a_person_may_type_what_a_driver_may_not(planned: Callable[..., Plan]) -> None:
+    plan = planned({}, extra=["--trust-remote-code"], driver=False)
+    assert "--trust-remote-code" in plan.arguments
+    with pytest.raises(ToolError, match="set by the launch itself"):
+        planned({}, extra=["--port=80"], driver=False)
+    with pytest.raises(ToolError, match="does not know --no-such"):
+        planned({}, extra=["--no-such", "1"], driver=False)
+
+
+def test_a_server_sees_what_engines_heed_and_no_secrets(planned: Callable[..., Plan]) -> None:
+    source = {
+        "PATH": "/bin", "HF_TOKEN": "a", "OPENAI_API_KEY": "b", "VLLM_API_KEY": "c", "NCCL_DEBUG": "INFO",
+        "CUDA_HOME": "/cuda", "OTHER": "d",
+    }  # fmt: skip
+    variables = planned({}, source=source).variables
+    assert variables["NCCL_DEBUG"] == "INFO"
+    assert variables["CUDA_HOME"] == "/cuda"
+    assert not {"HF_TOKEN", "OPENAI_API_KEY", "VLLM_API_KEY", "OTHER"} & set(variables)
+    passed = planned({}, source=source, pass_env=["HF_TOKEN"]).variables
+    assert passed["HF_TOKEN"] == source["HF_TOKEN"]
+
+
+def test_nothing_is_launched_that_hides_what_is_no_number(planned: Callable[..., Plan]) -> None:
+    with pytest.raises(ToolError, match="turns not-a-number into an answer"):
+        planned({}, source={"PATH": "/bin", "SGLANG_SANITIZE_NAN_LOGITS": "1"})
+
+
+def test_an_option_that_is_named_in_a_hostile_way_is_one_line(planned: Callable[..., Plan]) -> None:
+    with pytest.raises(ToolError, match="does not know"):
+        planned({"options": {"--x\n\x1b[2J": True}})
+
+
+def test_a_healthy_server_is_ok_and_its_log_is_kept_without_the_key(
+    tried: Callable[..., Launched], home: Home
+) -> None:
+    result = tried({"backends": {"moe_runner": "triton", "attention": "flashinfer"}})
+    assert result.outcome is Outcome.OK, result.because
+    assert {one.component: one.backend for one in result.used} == {
+        "attention": "flashinfer",
+        "moe_runner": "triton",
+    }
+    assert result.phases["weights"] >= 0
+    assert result.left == ()
+    assert result.log is not None
+    text = Artifacts(home.artifacts).get(result.log).decode()
+    assert "A FAKE server" in text
+    assert "api_key='***'" in text
+    assert not list((home.root / "servers").glob("*/server.log"))
+
+
+def test_a_substitution_is_named_and_nothing_more_is_asked(tried: Callable[..., Launched]) -> None:
+    result = tried({"backends": {"moe_runner": "marlin"}}, used="triton")
+    assert result.outcome is Outcome.SUBSTITUTED
+    assert result.because == "moe_runner: marlin was asked for, triton runs (by its log)"
+    assert result.checked is None
+
+
+def test_numbers_that_are_none_only_in_a_crowd_are_found(tried: Callable[..., Launched]) -> None:
+    result = tried(nan_in_crowd=True)
+    assert result.outcome in (Outcome.NAN, Outcome.STRESS_FAILED)
+    assert result.checked is not None
+
+
+def test_a_crash_in_a_crowd_is_told_with_its_traceback(tried: Callable[..., Launched]) -> None:
+    result = tried(crash_in_crowd=True)
+    assert result.outcome is Outcome.CRASHED
+    assert "illegal memory access" in result.because
+    assert result.failure is not None
+    assert result.failure.ready
+
+
+def test_a_start_that_fails_is_a_result(tried: Callable[..., Launched]) -> None:
+    result = tried(crash="import")
+    assert result.outcome is Outcome.IMPORT_FAILED
+    assert result.failure is not None
+    assert result.failure.diagnosis.first is not None
+    assert result.log is not None
+
+
+def test_a_shrunk_model_is_tried_with_made_up_weights(tried: Callable[..., Launched]) -> None:
+    result = tried(asked={"layers": 1, "concurrency": 0})
+    assert result.outcome is Outcome.OK
+    assert result.layers == 1
+    assert "--load-format dummy" in " ".join(result.command)
+
+
+@pytest.mark.parametrize(
+    ("asked", "backend", "other"),
+    [
+        ("marlin", "triton", True),
+        ("flashinfer_cutlass", "FlashInfer CUTLASS", False),
+        ("TRITON_ATTN", "triton_attn", False),
+        ("auto", "triton", False),
+        (None, "triton", False),
+        ("triton", None, False),
+        ("triton", "flashinfer and triton", False),
+    ],
+)
+def test_what_counts_as_something_else(asked: str | None, backend: str | None, other: bool) -> None:
+    used = Used(component="moe_runner", asked=asked, backend=backend, witness="log")
+    assert used.substituted is other
+
+
+def test_kernels_that_ran_count_more_than_what_was_said(
+    planned: Callable[..., Plan], tmp_path: Path, home: Home
+) -> None:
+    model = str(fake_model(tmp_path / "model"))
+    plan = planned({"model": model, "backends": {"moe_runner": "marlin"}})
+    with launched(plan, home, lambda _: None) as server:
+        (said,) = used_backends(server)
+        (ran,) = used_backends(server, ["fused_moe_kernel", "void at::native::vectorized_elementwise_kernel"])
+    assert (said.backend, said.witness, said.substituted) == ("marlin", "log", False)
+    assert (ran.backend, ran.witness, ran.substituted) == ("triton", "kernels", True)
+
+
+def test_a_shrunk_model_keeps_each_kind_of_layer(tmp_path: Path, home: Home) -> None:
+    import json
+
+    model = fake_model(tmp_path / "model")
+    config = json.loads((model / "config.json").read_text("utf-8"))
+    kinds = ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 6
+    config |= {"num_hidden_layers": 24, "layer_types": kinds, "hidden_size": 4096}
+    (model / "config.json").write_text(json.dumps({"text_config": config, "architectures": ["A"]}), "utf-8")
+    with pytest.raises(ToolError, match="no tokenizer"):
+        shrunk(model, 2, home)
+    (model / "tokenizer.json").write_text("{}", encoding="utf-8")
+    made = shrunk(model, 2, home)
+    small = json.loads((made.folder / "config.json").read_text("utf-8"))
+    assert small["text_config"]["layer_types"] == ["linear_attention", "full_attention"]
+    assert small["text_config"]["hidden_size"] == 4096
+    assert small["assay_shrunk"].startswith("2 of 24 layers")
+    assert shrunk(model, 2, home).folder == made.folder
+
+
+QWEN = {
+    "hidden_size": 4096, "num_hidden_layers": 94, "num_attention_heads": 64, "num_key_value_heads": 4,
+    "head_dim": 128, "num_experts": 128, "moe_intermediate_size": 1536, "intermediate_size": 12288,
+    "vocab_size": 151936, "max_position_embeddings": 40960,
+}  # fmt: skip
+"""The published config of Qwen3-235B-A22B, of which 235 thousand million parameters are told."""
+
+
+def test_weights_and_cache_are_counted_from_the_config() -> None:
+    plain = estimate(QWEN, ServerSettings(model="m"), 96 << 30)
+    assert plain.weights / 2 / 1e9 == pytest.approx(235.1, abs=0.1)
+    assert plain.cache_per_token == 94 * 2 * 4 * 128 * 2
+    assert plain.fits is False
+    four = estimate(QWEN, ServerSettings(model="m", tensor_parallel=4, quantisation="nvfp4"), 96 << 30)
+    assert four.fits is True
+    assert four.cache_per_token == 94 * 2 * 1 * 128 * 2
+    assert estimate(QWEN, ServerSettings(model="m"), None).fits is None
+    long = ServerSettings(model="m", tensor_parallel=4, quantisation="nvfp4", context_length=4_000_000)
+    assert "ask for a shorter context" in estimate(QWEN, long, 96 << 30).why
+    with pytest.raises(ToolError, match="nothing can be counted"):
+        estimate({"hidden_size": "x"}, ServerSettings(model="m"), None)
+
+
+def test_a_plan_can_be_had_again(planned: Callable[..., Plan]) -> None:
+    one, other = planned({}), planned({})
+    assert replace(one) == other

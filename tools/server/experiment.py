@@ -1,0 +1,226 @@
+"""``try_server``: one launch for all questions. Does it start, is it what was asked for, is it right?
+
+The server is started, asked, and ended within the call; nothing of it is left. The first step that fails is
+the last: what does not start is not checked.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory.architecture import ArchitectureError, parse_architecture
+from memory.artifacts import Artifacts
+from memory.terms import Level, Outcome
+from memory.vocabulary import Contract, Effect
+from tools.base import ToolContext, tool
+from tools.environment.store import open_for
+from tools.hardware.gpu import Gpu
+from tools.quality.checked import Checked, CheckServer
+from tools.quality.gate import check_server
+from tools.server.failure import Failure
+from tools.server.gpus import choose_gpus
+from tools.server.plan import Plan, plan_launch
+from tools.server.settings import ServerSettings
+from tools.server.shrink import shrunk
+from tools.server.start import Server, StartError, launched
+from tools.server.used import Used, traced_kernels, used_backends
+from tools.server.watch import Patience
+from tools.source.tree import read_head
+
+LOG_LIMIT = 16 << 20
+"""Bytes of a log that are kept, its beginning: the first traceback counts."""
+MINUTES = 60.0
+
+
+class TryServer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    environment: str
+    settings: ServerSettings
+    layers: int | None = Field(default=None, ge=1, le=64)
+    """Of a shrunk copy of the model with made-up weights; None: the model itself."""
+    gpus: tuple[Annotated[str, Field(max_length=64)], ...] = Field(default=(), max_length=64)
+    """By index or UUID, as the person named them; else the first that nobody uses."""
+    concurrency: int = Field(default=64, ge=0, le=4096)
+    """Other requests at a time while it is checked; 0: it is only started."""
+    rounds: int = Field(default=4, ge=1, le=64)
+    questions: int = Field(default=0, ge=0, le=5000)
+    reference_run: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Artifact with what a server of the same model answered, to compare with."""
+    minutes: float = Field(default=MINUTES, gt=0, le=600)
+    """For the start, while it makes progress."""
+
+
+class Launched(Contract):
+    """How one launch ended. ``command`` is without key; ``log`` is an artifact, without it too."""
+
+    outcome: Outcome
+    because: str
+    level: Level
+    engine: str
+    versions: dict[str, str]
+    model: str
+    layers: int | None
+    asked: dict[str, str]
+    used: tuple[Used, ...] = ()
+    command: tuple[str, ...]
+    ready_seconds: float | None = None
+    phases: dict[str, float] = Field(default_factory=dict)
+    failure: Failure | None = None
+    checked: Checked | None = None
+    kernels: tuple[str, ...] = ()
+    log: str | None = None
+    arch: str | None = None
+    gpu: str | None = None
+    gpu_count: int = 0
+    driver: str | None = None
+    ended_seconds: float | None = None
+    left: tuple[int, ...] = ()
+    memory_left: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def substituted(self) -> tuple[Used, ...]:
+        return tuple(one for one in self.used if one.substituted)
+
+
+@tool(effect=Effect.USES_GPU)
+def try_server(args: TryServer, context: ToolContext) -> Launched:
+    """Launch a server, see what it really runs, ask whether its answers are right, and end all of it."""
+    model = Path(args.settings.model)
+    settings = args.settings
+    if args.layers is not None:
+        made = shrunk(model, args.layers, context.home)
+        settings = settings.model_copy(update={"model": str(made.folder), "load_format": "dummy"})
+    on_cpu = settings.device == "cpu"
+    gpus = () if on_cpu else choose_gpus(args.gpus, settings.tensor_parallel)
+    interpreter = getattr(context, "interpreter", None) or (None, None)
+    plan = plan_launch(
+        context.home,
+        open_for(context, args.environment),
+        settings,
+        python=interpreter[0],
+        site=interpreter[1],
+    )
+    return _Trial(args, context, plan, gpus).run()
+
+
+@dataclass
+class _Asking:
+    """What the gate is given: the same context, and the address of this server with its key."""
+
+    context: ToolContext
+    servers: Mapping[str, str]
+
+    @property
+    def home(self) -> Any:
+        return self.context.home
+
+    def progress(self, text: str) -> None:
+        self.context.progress(text)
+
+
+@dataclass
+class _Trial:
+    args: TryServer
+    context: ToolContext
+    plan: Plan
+    gpus: Sequence[Gpu]
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> Launched:
+        server: Server | None = None
+        patience = Patience(longest=60 * self.args.minutes)
+        uuids = [gpu.uuid for gpu in self.gpus]
+        try:
+            with launched(
+                self.plan, self.context.home, self.context.progress, gpus=uuids, patience=patience
+            ) as server:
+                outcome, because, level = self._asked(server)
+        except StartError as error:
+            self.found |= {"failure": error.failure, "phases": error.phases}
+            self.found["log"] = self._kept(error.log)
+            return self._result(error.failure.outcome, error.failure.because, Level.SERVER)
+        self.found["log"] = self._kept(server.log)
+        if server.ended is not None:
+            self.found |= {"ended_seconds": server.ended.seconds, "left": server.ended.left}
+        self.found["memory_left"] = server.memory_left
+        return self._result(outcome, because, level)
+
+    def _asked(self, server: Server) -> tuple[Outcome, str, Level]:
+        """What is seen of a server that is ready."""
+        kernels = traced_kernels(server)
+        used = used_backends(server, kernels)
+        self.found |= {"ready_seconds": server.ready_seconds, "phases": server.phases}
+        self.found |= {"used": used, "kernels": kernels[:400]}
+        if other := [one for one in used if one.substituted]:
+            told = "; ".join(
+                f"{one.component}: {one.asked} was asked for, {one.backend} runs" for one in other
+            )
+            return Outcome.SUBSTITUTED, f"{told} (by its {other[0].witness})", Level.SERVER
+        if self.args.concurrency:
+            return self._checked(server)
+        return Outcome.OK, f"ready in {server.ready_seconds:.1f} s, gives tokens", Level.SERVER
+
+    def _checked(self, server: Server) -> tuple[Outcome, str, Level]:
+        args = self.args
+        asked = CheckServer(
+            url=server.base_url,
+            model=server.model,
+            reference_run=args.reference_run,
+            concurrency=args.concurrency,
+            rounds=args.rounds,
+            questions=args.questions if args.reference_run else 0,
+            random_weights=args.layers is not None or args.settings.load_format == "dummy",
+            engine=server.engine,
+            environment=args.environment,
+        )
+        checked = check_server.run(asked, _Asking(self.context, {server.base_url: server.api_key}))
+        assert isinstance(checked, Checked)
+        self.found["checked"] = checked
+        failure = server.failure()
+        if failure is not None:
+            self.found["failure"] = failure
+            return failure.outcome, failure.because, checked.level
+        return checked.outcome, checked.because, checked.level
+
+    def _kept(self, log: Path) -> str | None:
+        """The log as an artifact; its folder goes."""
+        try:
+            kept = Artifacts(self.context.home.artifacts).put(read_head(log, LOG_LIMIT).encode())
+        except OSError:
+            return None
+        shutil.rmtree(log.parent, ignore_errors=True)
+        return kept
+
+    def _result(self, outcome: Outcome, because: str, level: Level) -> Launched:
+        first = self.gpus[0] if self.gpus else None
+        settings = self.args.settings
+        return Launched(
+            outcome=outcome,
+            because=because,
+            level=level,
+            engine=settings.engine,
+            versions=self.plan.versions,
+            model=settings.model,
+            layers=self.args.layers,
+            asked=dict(self.plan.asked),
+            command=tuple(self.plan.command("PORT", None)),
+            arch=_arch(first),
+            gpu=first.name if first else None,
+            gpu_count=len(self.gpus),
+            driver=first.driver if first else None,
+            **self.found,
+        )
+
+
+def _arch(gpu: Gpu | None) -> str | None:
+    try:
+        return parse_architecture(gpu.compute_capability or "").base.name if gpu else None
+    except ArchitectureError:
+        return None
