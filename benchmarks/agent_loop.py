@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,12 +25,12 @@ from measure import run, tell
 
 MOST_CPU = 3.0
 """Milliseconds a step."""
-MOST_MEMORY = 120.0
-"""MB. What SQLAlchemy, the openai client and pydantic take when they are imported is more than half of it."""
+MOST_MEMORY = 80 * 1.048576
+"""MB: 80 MiB."""
+LOOPS = Path(__file__).with_name("loops.py")
 MOST_GROWTH = 2.0
 """How many times a late step may cost what an early one does."""
 
-SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 ENDS = {"bash": ("bash", {"command": "echo THE_END"})}
 """How a loop is ended that knows no answer without a call."""
 
@@ -59,7 +58,7 @@ def main() -> int:
             for name, python in loops.items():
                 for steps in (few, half, all_of):
                     home = Path(folder, f"{len(cpu)}-{repeat}")
-                    cost = run([python, __file__, name, url, str(steps), str(home)], home)
+                    cost = run([python, str(LOOPS), name, url, str(steps), str(home)], home)
                     cpu.setdefault((name, steps), []).append(cost.cpu)
                     memory[name] = max(memory.get(name, 0.0), cost.memory)
                     print(f"{name}, {steps} steps: {cost.cpu:.2f} s of CPU", file=sys.stderr, flush=True)
@@ -158,123 +157,8 @@ def server() -> None:
     served.serve_forever()
 
 
-def assay(url: str, steps: int, home: Path) -> None:
-    os.environ |= {"OPENAI_BASE_URL": f"{url}/{steps}/noop/v1", "OPENAI_API_KEY": "none"}
-    from pydantic import BaseModel
-    from tiny_engine import FAKE_TRACE, fake_trace_many, write_engine
-
-    from agent.session import Setting, start
-    from memory.home import Home
-    from memory.vocabulary import Effect
-    from tools.base import tool
-    from tools.registry import registry
-
-    class Given(BaseModel):
-        text: str
-
-    class Gave(BaseModel):
-        text: str
-
-    def noop(args: Given, context: Any) -> Gave:
-        """Do nothing."""
-        return Gave(text="ok")
-
-    noop.__annotations__ = {"args": Given, "return": Gave}
-    tools = {**registry(), "trace_viability": FAKE_TRACE, "noop": tool(effect=Effect.READS)(noop)}
-    setting = Setting(tools=tools, batches={"trace_viability": fake_trace_many}, model="mock")
-    options = {
-        "environment": str(write_engine(home / "site-packages")),
-        "llm": {"model": "mock", "budget": {"steps": 10_000}},
-    }
-    concluded = start(
-        Home(home / "home").prepare(), "qwen3.5 nvfp4 on sm120", options, setting=setting, driver="llm"
-    )
-    if concluded.exit_reason != "answered":
-        raise SystemExit(concluded.summary)
-
-
-def typed_history(url: str, steps: int) -> None:
-    from openai import OpenAI
-
-    client = OpenAI(base_url=f"{url}/{steps}/noop/v1", api_key="none")
-    function = {"name": "noop", "description": "Do nothing.", "parameters": SCHEMA}
-    messages: list[Any] = [{"role": "user", "content": "go"}]
-    while True:
-        tools: Any = [{"type": "function", "function": function}]
-        asked = client.chat.completions.create(model="mock", messages=messages, tools=tools)
-        message = asked.choices[0].message
-        messages.append(message.model_dump(exclude_none=True))
-        if not message.tool_calls:
-            return
-        messages += [
-            {"role": "tool", "tool_call_id": call.id, "content": "ok"} for call in message.tool_calls
-        ]
-
-
-def mini(url: str, steps: int) -> None:
-    os.environ |= {"MSWEA_SILENT_STARTUP": "1", "MSWEA_COST_TRACKING": "ignore_errors"}
-    from minisweagent.agents.default import DefaultAgent
-    from minisweagent.exceptions import Submitted
-    from minisweagent.models.litellm_model import LitellmModel
-
-    class Nothing:
-        config = None
-
-        def execute(self, action: dict[str, Any], cwd: str = "") -> dict[str, Any]:
-            if "THE_END" in action["command"]:
-                raise Submitted({"role": "exit", "content": "done", "extra": {"exit_status": "Submitted"}})
-            return {"output": "ok", "returncode": 0, "exception_info": ""}
-
-        def get_template_vars(self, **given: object) -> dict[str, object]:
-            return given
-
-        def serialize(self) -> dict[str, object]:
-            return {}
-
-    model = LitellmModel(
-        model_name="openai/mock",
-        model_kwargs={"api_base": f"{url}/{steps}/bash/v1", "api_key": "none"},
-        cost_tracking="ignore_errors",
-        observation_template="{{ output.output }}",
-    )
-    DefaultAgent(
-        model, Nothing(), system_template="s", instance_template="{{ task }}", cost_limit=0, step_limit=0
-    ).run("go")
-
-
-def pydantic_ai(url: str, steps: int) -> None:
-    from pydantic_ai import Agent
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-    from pydantic_ai.usage import UsageLimits
-
-    provider = OpenAIProvider(base_url=f"{url}/{steps}/noop/v1", api_key="none")
-    agent = Agent(OpenAIChatModel("mock", provider=provider))
-
-    @agent.tool_plain
-    def noop(text: str) -> str:
-        """Do nothing."""
-        return "ok"
-
-    agent.run_sync("go", usage_limits=UsageLimits(request_limit=10 * steps))
-
-
-def inner(name: str, url: str, steps: int, home: Path) -> None:
-    match name:
-        case "assay":
-            assay(url, steps, home)
-        case "mini":
-            mini(url, steps)
-        case "pydantic-ai":
-            pydantic_ai(url, steps)
-        case _:
-            typed_history(url, steps)
-
-
 if __name__ == "__main__":
     if sys.argv[1:] == ["server"]:
         server()
-    elif len(sys.argv) == 5 and sys.argv[2].startswith("http://127.0.0.1:"):
-        inner(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
     else:
         sys.exit(main())

@@ -61,18 +61,13 @@ class Folded(NamedTuple):
 
 @contextmanager
 def explained(path: Path, doing: str = "write to") -> Iterator[None]:
-    """Errors of SQLite (SQLAlchemy's wrapping taken off) and of the file system as :class:`StoreError`."""
+    """Errors of SQLite and of the file system as :class:`StoreError`."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         raise explain(path, error, doing) from error
     except UnicodeDecodeError as error:  # SQLite quotes a name that is damaged
         raise damage(path, "a name in it is no text") from error
-    except Exception as error:
-        cause = getattr(error, "orig", None)
-        if not isinstance(cause, sqlite3.Error):
-            raise
-        raise explain(path, cause, doing) from error
 
 
 def explain(path: Path, error: sqlite3.Error | OSError, doing: str = "write to") -> StoreError:

@@ -11,10 +11,11 @@ from typing import Any
 from memory.canonical import canonical
 from memory.sentences import render
 from memory.subjects import account_of, says_of, subject_of
-from memory.tables import EvidenceRow, table_of
 from memory.vocabulary import Claim, Finding
 
 _PLAIN = ("component", "backend", "arch", "engine", "level", "verdict", "outcome", "because", "runs_instead")
+_OF_SOURCE = ("package", "version", "file", "line", "end_line", "idiom")
+_OF_EVENT = ("transcript", "head", "event")
 _SCOPED = ("model", "quantisation", "gpu", "gpu_count", "driver")
 
 
@@ -38,7 +39,7 @@ def finding_row(finding: Finding, document: Mapping[str, Any]) -> dict[str, Any]
 
 
 def evidence_rows(finding: str, claim: Claim) -> list[dict[str, Any]]:
-    empty = dict.fromkeys(table_of(EvidenceRow).c.keys())
+    empty = dict.fromkeys(_OF_SOURCE + _OF_EVENT)
     source = [{"kind": "source", **item.model_dump()} for item in claim.source_evidence]
     events = []
     for item in claim.event_evidence:

@@ -14,9 +14,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from sqlalchemy import Engine, create_engine
-from sqlalchemy.pool import StaticPool
-
 from memory.content import content_hashes
 from memory.database import Folded, StoreError, damage, explained, keep_before, open_to_read, prepare
 from memory.home import Home
@@ -52,13 +49,11 @@ class Store:
                 if not aside:
                     prepare(self._raw)
                 migrate(self._raw, self.path)
-                self._engine = _engine(self._raw)
             except BaseException:
                 self._raw.close()
                 raise
 
     def close(self) -> None:
-        self._engine.dispose()
         self._raw.close()
 
     def __enter__(self) -> Store:
@@ -70,10 +65,16 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writing]:
         """One short transaction (``BEGIN IMMEDIATE``): all of it or nothing."""
-        with explained(self.path), self._engine.begin() as connection:
+        with explained(self.path):
             # Taking the write lock at once waits for it; taking it in the middle fails instead.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield Writing(connection)
+            self._raw.execute("BEGIN IMMEDIATE")
+            try:
+                yield Writing(self._raw)
+                self._raw.execute("COMMIT")
+            except BaseException:
+                if self._raw.in_transaction:  # of some errors SQLite takes all back by itself
+                    self._raw.execute("ROLLBACK")
+                raise
 
     def folded(self, transcript: str) -> Folded | None:
         """How far a transcript has been folded. Waits for no writer."""
@@ -113,8 +114,3 @@ class Store:
 
         with explained(self.path):
             other._raw.backup(self._raw, progress=said, sleep=0)
-
-
-def _engine(raw: sqlite3.Connection) -> Engine:
-    """SQLAlchemy over the one connection; transactions are begun by :meth:`Store.write`."""
-    return create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)

@@ -1,20 +1,15 @@
-"""The rows of ``findings.db`` as SQLModel classes.
+"""The rows of ``findings.db`` as SQLModel classes, for programs that read it typed.
 
-The schema itself is :mod:`memory.migrations`; a test holds the two together. Columns named ``packages``,
-``scenario``, ``claim`` and ``row`` hold canonical JSON.
+The schema itself is :mod:`memory.migrations`; a test holds the two together. The program writes its rows as
+SQL (:mod:`memory.writing`): importing this takes a third of the memory that it may hold. Columns named
+``packages``, ``scenario``, ``claim`` and ``row`` hold canonical JSON.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from sqlalchemy import Table
 from sqlmodel import Field, SQLModel
-
-
-def table_of(rows: type[SQLModel]) -> Table:
-    """The table that a class of rows stands for."""
-    return SQLModel.metadata.tables[str(rows.__tablename__)]
 
 
 class FoldedRow(SQLModel, table=True):

@@ -4,29 +4,15 @@ transcripts are folded: each is a function of the events that were."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
-
-from sqlalchemy import Connection, delete, select, text, update
-from sqlalchemy.dialects.sqlite import Insert, insert
-from sqlmodel import SQLModel
 
 from memory.canonical import canonical, finding_id
 from memory.database import Folded, StoreError
 from memory.rows import evidence_rows, finding_row, measurement_rows, words_of
 from memory.subjects import account_of, says_of, subject_of
-from memory.tables import (
-    EvidenceRow,
-    ExperimentRow,
-    FindingRow,
-    FoldedRow,
-    HypothesisRow,
-    InvestigationRow,
-    MeasurementRow,
-    PositionRow,
-    table_of,
-)
 from memory.trust import OWN, Position, Seen, Stands, sign_of, standing
 from memory.vocabulary import Claim, Finding, FindingStatus, Level
 
@@ -34,55 +20,52 @@ from memory.vocabulary import Claim, Finding, FindingStatus, Level
 class Writing:
     """What can be written within one transaction."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
     def folded_to(self, transcript: str, at: str, folded: Folded) -> None:
         """Note that a transcript is folded to an event, which was written at ``at``."""
-        self.connection.execute(_FOLDED, {"transcript": transcript, **folded._asdict()})
+        self._replace("folded", {"transcript": transcript, **folded._asdict()})
         self.update_investigation(transcript, updated_at=at, events=folded.last_seq + 1)
 
     def folded(self, transcript: str) -> Folded | None:
-        rows = table_of(FoldedRow).c
-        chosen = select(rows.last_seq, rows.last_hash, rows.offset).where(rows.transcript == transcript)
-        row = self.connection.execute(chosen).one_or_none()
+        chosen = "SELECT last_seq, last_hash, offset FROM folded WHERE transcript = ?"
+        row = self.connection.execute(chosen, (transcript,)).fetchone()
         return None if row is None else Folded(*row)
 
     def driver(self, transcript: str) -> str | None:
         """Who decides in a transcript that was opened."""
         chosen = "SELECT driver FROM investigations WHERE transcript = ?"
-        row = self.connection.exec_driver_sql(chosen, (transcript,)).one_or_none()
+        row = self.connection.execute(chosen, (transcript,)).fetchone()
         return None if row is None else str(row[0])
 
     def open_investigation(self, transcript: str, at: str, **fields: Any) -> None:
         """``fields``: id, question, program, driver, parent."""
         row = {"transcript": transcript, "opened_at": at, "updated_at": at, "events": 1, **fields}
-        self.connection.execute(_INVESTIGATION, row)
+        self._replace("investigations", row)
 
     def update_investigation(self, transcript: str, **fields: Any) -> None:
         """Set columns of an investigation; packages as a mapping."""
-        table = table_of(InvestigationRow)
         values = {
             name: canonical(value) if isinstance(value, Mapping) else value for name, value in fields.items()
         }
-        changed = update(table).where(table.c.transcript == transcript).values(values)
-        if not self.connection.execute(changed).rowcount:
+        if not self._update("investigations", values, {"transcript": transcript}):
             raise StoreError(f"transcript {transcript} has no opened investigation")
 
     def put_hypothesis(self, transcript: str, event: int, body: Mapping[str, Any]) -> None:
         """The newest state of a hypothesis: id, component, backend, arch, state, because, row."""
         row = body.get("row")
         plain = {key: body[key] for key in ("id", "component", "backend", "arch", "state", "because")}
-        self.connection.execute(
-            _HYPOTHESIS,
-            {
-                "transcript": transcript,
-                "opened_event": event,
-                "event": event,
-                "row": None if row is None else canonical(row),
-                **plain,
-            },
-        )
+        values = {
+            "transcript": transcript,
+            "opened_event": event,
+            "event": event,
+            "row": None if row is None else canonical(row),
+            **plain,
+        }
+        row_kept = 'coalesce(excluded."row", hypotheses."row")'
+        instead = {"opened_event": "hypotheses.opened_event", "row": row_kept}
+        self.connection.execute(_put("hypotheses", values, ("transcript", "id"), instead), values)
 
     def begin_experiment(self, transcript: str, event: int, at: str, called: Mapping[str, Any]) -> None:
         """A call that tests a hypothesis or runs something, from its ``called``."""
@@ -90,27 +73,23 @@ class Writing:
         environment = called["input"].get("environment")
         where = environment if isinstance(environment, str) else None
         row = {"transcript": transcript, "asked_event": event, "asked_at": at, "environment": where, **plain}
-        self.connection.execute(_EXPERIMENT, row)
+        self._replace("experiments", row)
 
     def end_experiment(self, transcript: str, event: int, at: str, returned: Mapping[str, Any]) -> None:
         """What came of it, from its ``returned``; nothing where the call was no experiment."""
-        key = (transcript, returned["call"])
-        chosen = 'SELECT asked_at FROM experiments WHERE transcript = ? AND "call" = ?'
-        asked = self.connection.exec_driver_sql(chosen, key).one_or_none()
+        key = {"transcript": transcript, "call": returned["call"]}
+        chosen = 'SELECT asked_at FROM experiments WHERE transcript = :transcript AND "call" = :call'
+        asked = self.connection.execute(chosen, key).fetchone()
         if asked is None:
             return
-        rows = table_of(ExperimentRow)
-        mine = (rows.c.transcript == key[0]) & (rows.c.call == key[1])
         values = {"event": event, "status": returned["status"], **_came_of(returned.get("output"))}
         values.setdefault("seconds", _seconds(asked[0], at))
-        self.connection.execute(update(rows).where(mine).values(values))
+        self._update("experiments", values, key)
 
     def know_environment(self, transcript: str, environment: str, fingerprint: str) -> None:
         """In which packages a transcript's experiments were made, of those that do not say it themselves."""
-        rows = table_of(ExperimentRow)
-        mine = (rows.c.transcript == transcript) & (rows.c.environment == environment)
-        known = update(rows).where(mine & rows.c.fingerprint.is_(None))
-        self.connection.execute(known.values(fingerprint=fingerprint))
+        key = {"transcript": transcript, "environment": environment, "fingerprint": None}
+        self._update("experiments", {"fingerprint": fingerprint}, key)
 
     def add_finding(self, finding: Finding, transcript: str, event: int, at: str, origin: str = OWN) -> None:
         """Keep a finding that event ``event`` of ``transcript`` recorded at ``at``.
@@ -122,16 +101,17 @@ class Writing:
         if finding.id != finding_id(document):
             raise StoreError(f"finding {finding.id} is not the id of its claim ({finding_id(document)})")
         _require_evidence(finding.id, claim)
-        run = self.connection.exec_driver_sql
+        run = self.connection.execute
         run(_SIGHTING, (finding.id, transcript, event, at, origin))
         # The words of evidence are no part of a claim's id: those that stand are the first that were
         # recorded, in whatever order the transcripts are folded.
-        known = run(_KNOWN, (at, transcript, event, finding.id)).one_or_none()
+        known = run(_KNOWN, (at, transcript, event, finding.id)).fetchone()
         if known is None or known[0]:
             recorded = {"transcript": transcript, "event": event, "recorded_at": at, "seen_at": at}
-            self.connection.execute(
-                _FINDING, {**finding_row(finding, document), **recorded, "origin": origin}
-            )
+            values = {**finding_row(finding, document), **recorded, "origin": origin}
+            # ``own`` stands behind ``imported`` in the alphabet, and before it in what it is worth.
+            latest = {name: f"max(excluded.{name}, findings.{name})" for name in ("seen_at", "origin")}
+            run(_put("findings", values, ("id",), latest), values)
             self._put_words(finding.id, document, None if known is None else known[1:])
             self._put_parts(finding.id, claim, new=known is None)
         else:
@@ -141,19 +121,18 @@ class Writing:
     def _put_parts(self, finding: str, claim: Claim, *, new: bool) -> None:
         """The rows of evidence and of numbers, in place of those that are there."""
         for table, rows in (
-            (table_of(EvidenceRow), evidence_rows(finding, claim)),
-            (table_of(MeasurementRow), measurement_rows(finding, claim)),
+            ("evidence", evidence_rows(finding, claim)),
+            ("measurements", measurement_rows(finding, claim)),
         ):
             if not new:
-                self.connection.execute(delete(table).where(table.c.finding == finding))
-            if rows:
-                self.connection.execute(insert(table), rows)
+                self.connection.execute(f"DELETE FROM {table} WHERE finding = ?", (finding,))  # noqa: S608
+            self._replace(table, *rows)
 
     def _put_words(self, finding: str, document: Mapping[str, Any], old: Any) -> None:
         """The words that it is found by; ``old``: claim and sentence that were there under its id."""
-        run = self.connection.exec_driver_sql
+        run = self.connection.execute
         chosen = "SELECT rowid, sentence FROM findings WHERE id = ?"
-        number, sentence = run(chosen, (finding,)).one()
+        number, sentence = run(chosen, (finding,)).fetchone()
         if old is not None:
             # An index that keeps no words must be told what it is to forget.
             words = words_of(json.loads(old[0]))
@@ -166,7 +145,9 @@ class Writing:
         """Count a sighting for what it says, and settle anew how all that is said of the subject stands."""
         subject = subject_of(claim)
         key = (claim["level"], origin, says_of(claim), account_of(claim))
-        there = self.connection.exec_driver_sql(_POSITIONS, (subject,)).mappings().all()
+        found = self.connection.execute(_POSITIONS, (subject,))
+        names = [column[0] for column in found.description]
+        there = [dict(zip(names, row, strict=True)) for row in found]
         positions = {(row["level"], row["origin"], row["says"], row["account"]): row for row in there}
         row = positions.get(key)
         mine = Position(*key, sign=sign_of(claim), latest=finding, last=seen, times=1)
@@ -180,14 +161,24 @@ class Writing:
             Stands(FindingStatus(one["status"]), one["instead"]) for n, one in positions.items() if n != key
         ]
         now = standing(all_of_them)
-        self.connection.execute(_POSITION, _position_row(subject, mine, now[0]))
         changed = [
             _position_row(subject, one, stands)
             for one, stands, before in zip(others, now[1:], was, strict=True)
             if stands != before
         ]
-        if changed:
-            self.connection.execute(_POSITION, changed)
+        self._replace("positions", _position_row(subject, mine, now[0]), *changed)
+
+    def _replace(self, table: str, *rows: Mapping[str, Any]) -> None:
+        """Put rows that have the same columns in, each in place of the one with its key."""
+        if rows:
+            self.connection.executemany(_insert("INSERT OR REPLACE", table, rows[0]), rows)
+
+    def _update(self, table: str, values: Mapping[str, Any], where: Mapping[str, Any]) -> int:
+        """Set columns of the rows that have the values ``where``. Returns how many they are."""
+        changed = ", ".join(f'"{name}" = ?' for name in values)
+        meant = " AND ".join(f'"{name}" IS ?' for name in where)
+        sql = f"UPDATE {table} SET {changed} WHERE {meant}"  # noqa: S608 - names are ours
+        return self.connection.execute(sql, (*values.values(), *where.values())).rowcount
 
 
 def _position(row: Mapping[Any, Any]) -> Position:
@@ -251,35 +242,27 @@ def _seconds(asked: str, answered: str) -> float | None:
         return None
 
 
-def _put(rows: type[SQLModel], *kept: str, **instead: Any) -> Insert:
-    """Insert a row, or set the columns of the one with its key, but those ``kept``; some by ``instead``."""
-    table = table_of(rows)
-    inserted = insert(table)
-    keys = [column.name for column in table.primary_key]
-    rest = [column.name for column in table.c if column.name not in (*keys, *kept)]
-    given = {name: inserted.excluded[name] for name in rest}
-    return inserted.on_conflict_do_update(index_elements=keys, set_={**given, **instead})
+def _insert(how: str, table: str, columns: Iterable[str]) -> str:
+    names = ", ".join(f'"{name}"' for name in columns)
+    given = ", ".join(f":{name}" for name in columns)
+    return f"{how} INTO {table} ({names}) VALUES ({given})"
 
 
-_FOLDED = _put(FoldedRow)
-_INVESTIGATION = _put(InvestigationRow)
+def _put(table: str, columns: Iterable[str], keys: Collection[str], instead: Mapping[str, str]) -> str:
+    """Insert a row, or change the one with its key, which keeps its number. ``instead``: column → what it is
+    set to then; the others are set to the new values."""
+    new = {name: f'excluded."{name}"' for name in columns if name not in keys}
+    changed = ", ".join(f'"{name}" = {value}' for name, value in {**new, **instead}.items())
+    return f"{_insert('INSERT', table, columns)} ON CONFLICT DO UPDATE SET {changed}"
+
+
 _SIGHTING = (
     "INSERT INTO sightings (finding, transcript, event, at, origin) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT DO UPDATE SET at = excluded.at, origin = excluded.origin"
 )
-# As text: what every finding needs is not made anew of expressions each time.
 _KNOWN = (
     "SELECT (?, ?, ?) < (recorded_at, transcript, event) AS earlier, claim, sentence"
     " FROM findings WHERE id = ?"
 )
 _SEEN = "UPDATE findings SET seen_at = max(seen_at, ?), origin = max(origin, ?) WHERE id = ?"
 _POSITIONS = "SELECT * FROM positions WHERE subject = ?"
-_POSITION = _put(PositionRow)
-_EXPERIMENT = _put(ExperimentRow)
-_FINDING = _put(
-    FindingRow,
-    seen_at=text("max(excluded.seen_at, findings.seen_at)"),
-    # ``own`` stands behind ``imported`` in the alphabet, and before it in what it is worth.
-    origin=text("max(excluded.origin, findings.origin)"),
-)
-_HYPOTHESIS = _put(HypothesisRow, "opened_event", row=text('coalesce(excluded."row", hypotheses."row")'))

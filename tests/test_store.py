@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 from known import CLAIM, EVIDENCE, finding, rows, write
-from sqlalchemy import inspect
+from sqlalchemy import create_engine, inspect
 from sqlmodel import SQLModel
 
+import memory.tables  # noqa: F401 - the classes
 import transcripts.fold
 from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical
@@ -308,8 +309,12 @@ with Store(home) as store:
 
 
 def test_the_schema_is_what_the_classes_say(home: Home) -> None:
-    with Store(home) as store:
-        inspector = inspect(store._engine)
+    Store(home).close()
+    engine = create_engine(f"sqlite:///{home.findings_db}")
+    with closing(engine.connect()) as connection:
+        inspector = inspect(connection)
+        there_are = {name for name in inspector.get_table_names() if not name.startswith("words")}
+        assert set(SQLModel.metadata.tables) == there_are
         for table in SQLModel.metadata.sorted_tables:
             there = {column["name"]: column for column in inspector.get_columns(table.name)}
             assert set(there) == {column.name for column in table.columns}, table.name
@@ -319,14 +324,15 @@ def test_the_schema_is_what_the_classes_say(home: Home) -> None:
                 assert str(there[column.name]["type"]) == kind, (table.name, column.name)
             keys = inspector.get_pk_constraint(table.name)["constrained_columns"]
             assert set(keys) == {column.name for column in table.primary_key}
+    engine.dispose()
 
 
 def test_pragmas(home: Home) -> None:
     with Store(home) as store, store.write() as writing:
         connection = writing.connection
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 5000
-        assert connection.exec_driver_sql("PRAGMA user_version").scalar() == NEWEST
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA busy_timeout").fetchone() == (5000,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (NEWEST,)
         with closing(sqlite3.connect(home.findings_db, timeout=0)) as other:
             with pytest.raises(sqlite3.OperationalError, match="locked"):
                 other.execute("BEGIN IMMEDIATE")

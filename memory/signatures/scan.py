@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple
 
-import re2
-
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.signatures.table import Signature, signatures
 
@@ -72,6 +70,8 @@ class Scanner:
     """Finds signatures in logs. Made once, used for many; it keeps nothing of a log."""
 
     def __init__(self, table: Iterable[Signature] | None = None) -> None:
+        import re2  # 3 MB that only the logs of others need
+
         self.table: Sequence[Signature] = tuple(signatures() if table is None else table)
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1  # a log is bytes: what is no UTF-8 is matched too

@@ -8,8 +8,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import re2
-
 from memory.terms import Outcome
 from tools.logs import Traceback
 
@@ -57,6 +55,8 @@ def _data() -> dict[str, Any]:
 
 @cache
 def _kinds() -> tuple[ExceptionKind, ...]:
+    import re2  # 3 MB that only the logs of others need
+
     return tuple(
         ExceptionKind(
             kind=entry["class"],

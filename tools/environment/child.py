@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO
-
-import psutil
+from typing import IO, TYPE_CHECKING
 
 from tools import stopping
 from tools.errors import ToolError
+
+if TYPE_CHECKING:
+    import psutil
 
 POLL = 0.05
 GRACE = 3.0
@@ -203,6 +204,8 @@ def _guarded(command: Sequence[str], pipe: int, memory: int | None, grace: float
 
 def end_tree(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:
     """End the child and all below it. Bounded: asks, waits ``grace`` seconds, then kills."""
+    import psutil  # 4 MB that only who has had a child needs
+
     # Taken before the first signal: once a parent is gone its children can no longer be found by it.
     members: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):
@@ -227,6 +230,8 @@ def _wait_gone(members: list[psutil.Process], seconds: float) -> None:
 
 
 def lives(member: psutil.Process) -> bool:
+    import psutil
+
     # One that is dead and waits for its parent to notice does no more harm.
     try:
         return member.is_running() and member.status() != psutil.STATUS_ZOMBIE
@@ -243,6 +248,8 @@ def _group_lives(group: int) -> bool:
 
 
 def _signal(process: subprocess.Popen[bytes], members: list[psutil.Process], number: int) -> None:
+    import psutil
+
     # The session's group has the child's own id; one that made a group of its own is met by itself. None is
     # asked twice: to some programs that says to drop everything.
     apart = [member for member in members if _group(member) != process.pid]

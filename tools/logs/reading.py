@@ -6,12 +6,11 @@ length: the last traceback is seldom the cause.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import BinaryIO
-
-import re2
 
 from memory.signatures import Match, Scanner, Signature, signatures
 from memory.terms import Outcome
@@ -31,7 +30,7 @@ _MILD = frozenset({"DEBUG", "WARNING"})
 """Levels at which engines tell of exceptions that they go on from."""
 _TRACEBACK = Signature(
     id="traceback",
-    pattern=re2.escape(HEADER),
+    pattern=re.escape(HEADER),
     outcome=Outcome.CRASHED,
     kind="traceback",
     advice="",
