@@ -108,3 +108,15 @@ def test_a_tool_without_its_types_or_its_docstring_is_refused() -> None:
     ):
         with pytest.raises(TypeError, match=says):
             tool(effect=Effect.READS)(function)
+
+
+def test_listing_the_tools_loads_little_of_what_they_are_made_of(tmp_path: Path) -> None:
+    script = """
+import sys
+from tools.registry import registry
+registry()
+heavy = {"psutil", "re2", "sqlalchemy", "multiprocessing", "tools.viability.analysis"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = with_plugin(tmp_path, ["-c", script])
+    assert (done.stdout, done.stderr) == ("[]\n", "")

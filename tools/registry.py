@@ -1,11 +1,17 @@
-"""All tools of this installation: those below ``tools``, and the ``assay.tools`` entry points of others."""
+"""All tools of this installation: those below ``tools``, and the ``assay.tools`` entry points of others.
+
+Of the modules below ``tools`` only those are imported that write ``@tool(`` (and what they import): a program
+that lists its tools need not hold all that they are made of.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from functools import cache
+from importlib.abc import InspectLoader
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any
 
 import tools
@@ -19,7 +25,7 @@ def registry() -> dict[str, Tool[Any, Any]]:
     """
     found: dict[str, Tool[Any, Any]] = {}
     for module in pkgutil.walk_packages(tools.__path__, "tools."):
-        if not any(part.startswith("_") for part in module.name.split(".")):
+        if not any(part.startswith("_") for part in module.name.split(".")) and _makes_tools(module.name):
             for value in vars(importlib.import_module(module.name)).values():
                 if isinstance(value, Tool):
                     _add(found, value)
@@ -29,6 +35,12 @@ def registry() -> dict[str, Tool[Any, Any]]:
             raise _unusable(point, f"another tool is named {value.name} already")
         _add(found, value)
     return dict(sorted(found.items()))
+
+
+def _makes_tools(module: str) -> bool:
+    spec = find_spec(module)
+    loader = None if spec is None else spec.loader
+    return not isinstance(loader, InspectLoader) or "@tool(" in (loader.get_source(module) or "")
 
 
 def _load(point: EntryPoint) -> Tool[Any, Any]:

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from tools.hardware.doctor import Check
 from tools.hardware.gpu import PROGRAM, Gpu, ask, query, read_gpus
 from tools.hardware.settings import GpuSettings, gpu_settings
@@ -142,6 +140,8 @@ def _peers() -> str:
 
 
 def _host(gpus: int) -> Iterator[Check]:
+    import psutil
+
     with suppress(OSError):
         if "microsoft" in Path("/proc/version").read_text("utf-8").lower():
             fix = "run under Linux itself: GPUs do not reach each other here, and memory is pinned otherwise"

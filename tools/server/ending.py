@@ -15,13 +15,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from memory.home import Home
 from tools.environment.child import end_tree, lives
 from tools.server.watch import members
 from tools.source.tree import read_head
+
+if TYPE_CHECKING:
+    import psutil
 
 MARK = "ASSAY_SERVER"
 """The variable that says of which server of ours a process is."""
@@ -59,6 +61,8 @@ def identity(process: psutil.Process) -> list[float]:
 
 def end(guard: subprocess.Popen[bytes], mark: str, grace: float = GRACE) -> Ended:
     """End the server below ``guard``: asks the server alone first, then ends all that is left. Bounded."""
+    import psutil
+
     started = time.monotonic()
     # Before the first signal: once a parent is gone its children can no longer be found by it.
     below = members(guard.pid)
@@ -83,6 +87,8 @@ def end(guard: subprocess.Popen[bytes], mark: str, grace: float = GRACE) -> Ende
 
 def marked(mark: str) -> list[psutil.Process]:
     """Processes of this user whose environment bears the mark."""
+    import psutil
+
     wanted = f"{MARK}={mark}".encode()
     found = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
@@ -133,6 +139,8 @@ def _pairs(value: object) -> list[object]:
 
 def _there(pair: object) -> psutil.Process | None:
     """The process that a record names, if it is the same one still."""
+    import psutil
+
     if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, int | float) for one in pair)):
         return None
     try:
@@ -144,6 +152,8 @@ def _there(pair: object) -> psutil.Process | None:
 
 
 def _parent(process: psutil.Process) -> int | None:
+    import psutil
+
     try:
         return int(process.ppid())
     except psutil.Error:
@@ -151,6 +161,8 @@ def _parent(process: psutil.Process) -> int | None:
 
 
 def _ask(processes: Iterable[psutil.Process], seconds: float = LAST) -> None:
+    import psutil
+
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.terminate()
@@ -158,6 +170,8 @@ def _ask(processes: Iterable[psutil.Process], seconds: float = LAST) -> None:
 
 
 def _kill(processes: Iterable[psutil.Process]) -> None:
+    import psutil
+
     for process in processes:
         # psutil compares when the process began: a number that was given anew is never signalled.
         with contextlib.suppress(psutil.Error):

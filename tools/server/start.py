@@ -25,8 +25,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from memory.home import Home
 from tools import stopping
 from tools.environment.child import check_started, start_guarded, terminated_as_exit
@@ -213,6 +211,8 @@ def _started(
 
 
 def _record(server: Server, folder: Path) -> None:
+    import psutil
+
     processes = []
     for process in (psutil.Process(server.pid), *members(server.pid)):
         with contextlib.suppress(psutil.Error):
@@ -306,6 +306,8 @@ def _healthy(server: Server) -> bool:
 
 def listens(server: Server) -> bool:
     """Whether a process of the server's is it that listens; also where that cannot be told."""
+    import psutil
+
     for process in members(server.pid):
         try:
             there = process.net_connections(kind="tcp")

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from tools.logs import plain
 from tools.server.profile import ServerProfile
+
+if TYPE_CHECKING:
+    import psutil
 
 LONGEST_LINE = 4096
 """Characters of a line that are looked at."""
@@ -144,6 +146,8 @@ class Progress:
 
     def _tree(self) -> tuple[bool, bool]:
         """Whether a compiler runs or much is read; whether the CPU is used."""
+        import psutil
+
         compiling = working = False
         spent: dict[int, tuple[float, float]] = {}
         for member in members(self.root):
@@ -163,6 +167,8 @@ class Progress:
 
 def members(root: int) -> list[psutil.Process]:
     """The processes below ``root``."""
+    import psutil
+
     try:
         return psutil.Process(root).children(recursive=True)
     except psutil.Error:
@@ -170,6 +176,8 @@ def members(root: int) -> list[psutil.Process]:
 
 
 def _read_bytes(process: psutil.Process) -> float:
+    import psutil
+
     counters = getattr(process, "io_counters", None)
     try:
         return float(getattr(counters(), "read_chars", 0)) if counters is not None else 0.0

@@ -6,7 +6,7 @@ import gc
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -17,8 +17,6 @@ from memory.vocabulary import Contract, Effect, Row
 from tools.base import ToolError, tool
 from tools.environment.model import Environment
 from tools.environment.store import open_for
-from tools.viability.analysis import Analysis
-from tools.viability.batch import follow
 from tools.viability.cache import TraceCache
 from tools.viability.cell import Cell, Judgement
 from tools.viability.checkpoint import read_checkpoint
@@ -26,6 +24,9 @@ from tools.viability.claims import Claim, claims
 from tools.viability.profile import engines
 from tools.viability.unblock import Opening, openings
 from tools.viability.undecided import unknown
+
+if TYPE_CHECKING:
+    from tools.viability.analysis import Analysis
 
 
 class TraceInput(Contract):
@@ -178,6 +179,9 @@ def _followed(
     environment: Environment, engine: str, cells: list[TraceInput], tell: Callable[[str], None]
 ) -> Generator[tuple[int, _Done]]:
     """``(place in cells, result)`` as they are done."""
+    from tools.viability.analysis import Analysis  # 5 MB that nobody needs who only looks up what is kept
+    from tools.viability.batch import follow
+
     if engine not in engines():
         raise ToolError(
             f"no profile for the engine {engine!r}; there are profiles for {', '.join(engines())}"
