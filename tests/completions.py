@@ -76,8 +76,8 @@ class Fake:
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._end.wait()
+        await _turns()  # who has called is let in: a connection on the threshold would be left open
         server.close()
-        await _turns()  # what was accepted is begun
         for writer in self._writers:
             writer.transport.abort()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

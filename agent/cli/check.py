@@ -115,9 +115,11 @@ def check(url: str, as_json: bool, **given: Any) -> int:  # fmt: skip
             servers.append({"url": base_url(reference), "key": key_variable(given["reference_key_env"])})
         else:
             asked["reference_run"] = _stored(home, reference)
-    options = {"check": asked, "servers": servers, **_about(home, given)}
+    options: dict[str, Any] = {"servers": servers, **about(home, given)}
     if options.get("environment"):
         asked["environment"] = options["environment"]
+    why = "are its answers numbers, the same again, the same under load, and right"
+    options["calls"] = [{"tool": "check_server", "input": asked, "why": why}]
     concluded, board, name = recorded(home, f"can the answers of {url} be trusted", options)
     output = board.output_of("check_server")
     if output is None:
@@ -203,7 +205,7 @@ def _save(home: Home, output: dict[str, Any], path: str) -> None:
         raise CommandError(f"--save {path}: {error.strerror or error}", 4) from None
 
 
-def _about(home: Home, given: dict[str, Any]) -> dict[str, Any]:
+def about(home: Home, given: dict[str, Any]) -> dict[str, Any]:
     """What a finding would be about. Raises :class:`CommandError` where only half of that is said."""
     environment = given["environment"]
     if environment is None and given["about"] is None:

@@ -1,4 +1,4 @@
-"""Benchmarks: what load generators print and write. They are the engines' own; nothing here makes load."""
+"""Benchmarks: load generators of the engines, started and read; nothing here makes load."""
 
 from tools.benchmark.output import Figure, Run, benchmark_runs
 

@@ -7,6 +7,7 @@ the last: what does not start is not checked.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from memory.artifacts import Artifacts
 from memory.terms import Level, Outcome
 from memory.vocabulary import Contract, Effect
 from tools.base import ToolContext, tool
+from tools.benchmark.loads import Loads, Measured, measured
+from tools.benchmark.server import interpreter_of
 from tools.environment.store import open_for
 from tools.hardware.gpu import Gpu
 from tools.quality.checked import Checked, CheckServer
@@ -32,10 +35,13 @@ from tools.server.start import Server, StartError, launched
 from tools.server.used import Used, traced_kernels, used_backends
 from tools.server.watch import Patience
 from tools.source.tree import read_head
+from tools.stopping import pause
 
 LOG_LIMIT = 16 << 20
 """Bytes of a log that are kept, its beginning: the first traceback counts."""
 MINUTES = 60.0
+SETTLE = 30.0
+"""Seconds in which a server that broke its connections may still write why, and end."""
 
 
 class TryServer(BaseModel):
@@ -55,6 +61,10 @@ class TryServer(BaseModel):
     """Artifact with what a server of the same model answered, to compare with."""
     minutes: float = Field(default=MINUTES, gt=0, le=600)
     """For the start, while it makes progress."""
+    loads: Loads | None = None
+    """What it is measured with once it has passed the gate; None: it is not."""
+    launch: int = Field(default=1, ge=1, le=1000)
+    """Which one this is of those with the same settings."""
 
 
 class Launched(Contract):
@@ -74,6 +84,7 @@ class Launched(Contract):
     phases: dict[str, float] = Field(default_factory=dict)
     failure: Failure | None = None
     checked: Checked | None = None
+    benchmark: Measured | None = None
     kernels: tuple[str, ...] = ()
     log: str | None = None
     arch: str | None = None
@@ -99,7 +110,7 @@ def try_server(args: TryServer, context: ToolContext) -> Launched:
         settings = settings.model_copy(update={"model": str(made.folder), "load_format": "dummy"})
     on_cpu = settings.device == "cpu"
     gpus = () if on_cpu else choose_gpus(args.gpus, settings.tensor_parallel)
-    interpreter = getattr(context, "interpreter", None) or (None, None)
+    interpreter = interpreter_of(context)
     plan = plan_launch(
         context.home,
         open_for(context, args.environment),
@@ -183,11 +194,36 @@ class _Trial:
         checked = check_server.run(asked, _Asking(self.context, {server.base_url: server.api_key}))
         assert isinstance(checked, Checked)
         self.found["checked"] = checked
-        failure = server.failure()
+        failure = _ended(server, checked.outcome)
         if failure is not None:
             self.found["failure"] = failure
             return failure.outcome, failure.because, checked.level
-        return checked.outcome, checked.because, checked.level
+        if checked.outcome is not Outcome.OK or args.loads is None:
+            return checked.outcome, checked.because, checked.level
+        return self._measured(server, args.loads)
+
+    def _measured(self, server: Server, loads: Loads) -> tuple[Outcome, str, Level]:
+        """What the engine's own load generator finds. Only what has passed the gate comes here."""
+        settings, model = self.args.settings, Path(self.plan.settings.model)
+        own = str(model) if model.is_dir() else settings.model
+        seen = measured(
+            loads.model_copy(update={"tokenizer": loads.tokenizer or own}),
+            home=self.context.home,
+            environment=self.plan.environment,
+            engine=server.engine,
+            url=server.base_url,
+            model=server.model,
+            key=server.api_key,
+            python=self.plan.python,
+            site=interpreter_of(self.context)[1],
+            tell=self.context.progress,
+        )
+        self.found["benchmark"] = seen
+        failure = _ended(server, seen.outcome)
+        if failure is not None:
+            self.found["failure"] = failure
+            return failure.outcome, failure.because, Level.BENCHMARK
+        return seen.outcome, seen.because, Level.BENCHMARK
 
     def _kept(self, log: Path) -> str | None:
         """The log as an artifact; its folder goes."""
@@ -217,6 +253,14 @@ class _Trial:
             driver=first.driver if first else None,
             **self.found,
         )
+
+
+def _ended(server: Server, outcome: Outcome) -> Failure | None:
+    """Why the server ended. Its connections end before it does: of one that crashed the end is waited for."""
+    until = time.monotonic() + (SETTLE if outcome is Outcome.CRASHED else 0.0)
+    while server.alive() and time.monotonic() < until:
+        pause(0.1)
+    return server.failure()
 
 
 def _arch(gpu: Gpu | None) -> str | None:
