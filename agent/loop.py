@@ -130,9 +130,9 @@ class Investigation:
             self.interrupts.release()
             self._complete()
             for _ in range(MOST_TURNS):
-                self._turn(self.driver.decide(self.board))
                 if self.board.concluded is not None:
                     return self.board.concluded
+                self._turn(self.driver.decide(self.board))
             return self._conclude("stopped", 4, f"stopped after {MOST_TURNS} decisions without an answer")
         except (KeyboardInterrupt, Stopped):
             self.interrupts.hold()  # it is ending: who asks again gets what they want

@@ -115,6 +115,10 @@ def prepare(connection: sqlite3.Connection) -> None:
 def open_to_read(path: Path) -> sqlite3.Connection:
     """A connection that changes nothing, in a home that cannot be written too."""
     connection = _opened(f"{path.absolute().as_uri()}?mode=ro")
+    if _was_left_halfway(connection):
+        # Its writer was killed: what it had begun is taken back by the first who may write.
+        with closing(_opened(f"{path.absolute().as_uri()}?mode=rw")) as writing:
+            _reads(writing)
     if os.access(path.parent, os.W_OK) or _reads(connection):
         return connection
     # In a folder that cannot be written there may be no place for WAL's shared memory.
@@ -168,6 +172,14 @@ def _opened(name: str) -> sqlite3.Connection:
     connection = sqlite3.connect(name, uri=name.startswith("file:"), isolation_level=None)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS:d}")
     return connection
+
+
+def _was_left_halfway(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error as error:
+        return error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
+    return False
 
 
 def _reads(connection: sqlite3.Connection) -> bool:

@@ -418,7 +418,7 @@ def test_killed_after_any_event_it_goes_on_to_the_same_end(
     lines = transcript(home).read_bytes().splitlines(keepends=True)
     first = next(n for n, line in enumerate(lines) if b'"kind":"said"' in line)
     found = {one.finding.id for one in bodies(home, Found)}
-    for left in range(first, len(lines) - 1):
+    for left in range(first, len(lines)):
         path = transcript(home)
         path.write_bytes(b"".join(lines[:left]))
         home.findings_db.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ import transcripts.fold
 from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical
 from memory.clock import FixedClock
-from memory.database import Folded
+from memory.database import Folded, open_to_read
 from memory.home import Home, HomeError
 from memory.migrations import NEWEST
 from memory.sentences import render
@@ -669,3 +669,20 @@ def test_a_home_of_nobody_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("ASSAY_HOME", "~nobody-of-that-name/assay")
     with pytest.raises(HomeError, match=r"ASSAY_HOME is '~nobody-of-that-name/assay'.*set it to a folder"):
         Home.default()
+
+
+def test_what_a_killed_writer_left_halfway_is_taken_back(home: Home) -> None:
+    """A journal that is not that of a transaction that came to its end, as ``kill -9`` leaves one."""
+    script = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("CREATE TABLE begun (number INTEGER)")
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN IMMEDIATE")
+connection.executemany("INSERT INTO begun VALUES (?)", [(number,) for number in range(10_000)])
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", script, str(home.findings_db)], check=True)
+    assert home.findings_db.with_name("findings.db-journal").stat().st_size > 0
+    with closing(open_to_read(home.findings_db)) as reading:
+        assert reading.execute("SELECT count(*) FROM begun").fetchone() == (0,)
