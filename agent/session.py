@@ -51,6 +51,8 @@ class Running:
     say: Callable[[str], None]
     transcript: str
     board: Board
+    interpreter: tuple[Path, Path | None] | None = None
+    """What runs packages that lie in a folder of others, and where it finds more of them: a person's word."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -84,6 +86,8 @@ class Setting:
     """The model's name; else the one that the transcript began with."""
     redact: Callable[[JSON], JSON] = redacted
     """What is recorded of a value: without the secrets that the program knows of."""
+    interpreter: tuple[Path, Path | None] | None = None
+    """See :class:`Running`. It is in no transcript: who resumes one names it anew."""
 
     def all_tools(self, driver: str) -> Mapping[str, AnyTool]:
         """The tools that a driver has: a model also those of the board."""
@@ -126,7 +130,7 @@ class Setting:
         )
         return Executor(
             self.all_tools(driver),
-            Running(home, self.say, opened.investigation, board),
+            Running(home, self.say, opened.investigation, board, self.interpreter),
             rules,
             capped(artifacts, self.redact),
             batches=batch_functions() if self.batches is None else self.batches,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 from fake_server import fake_engine, fake_model
+from program import agent
 
 from agent.cli.common import Context
+from agent.trials import Ran, blamed, grid, spared
 from memory.artifacts import Artifacts
 from memory.home import Home
 from memory.terms import Outcome
@@ -219,8 +222,6 @@ def test_kernels_that_ran_count_more_than_what_was_said(
 
 
 def test_a_shrunk_model_keeps_each_kind_of_layer(tmp_path: Path, home: Home) -> None:
-    import json
-
     model = fake_model(tmp_path / "model")
     config = json.loads((model / "config.json").read_text("utf-8"))
     kinds = ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 6
@@ -263,3 +264,50 @@ def test_weights_and_cache_are_counted_from_the_config() -> None:
 def test_a_plan_can_be_had_again(planned: Callable[..., Plan]) -> None:
     one, other = planned({}), planned({})
     assert replace(one) == other
+
+
+def ran(number: int, outcome: str, pairs: dict[str, str], **more: Any) -> Ran:
+    return Ran(f"c{number}", number, pairs, {"outcome": outcome, "because": "so", "used": [], **more})
+
+
+def failure(kind: str, component: str | None = None) -> dict[str, Any]:
+    return {"diagnosis": {"component": component, "cause": {"kind": kind, "certain": True}}}
+
+
+def test_what_shares_the_cause_of_a_failure_is_not_launched() -> None:
+    good = ran(0, "ok", {"attention": "a", "moe": "x"})
+    bad = ran(1, "import_failed", {"attention": "b", "moe": "x"}, failure=failure("dependency"))
+    assert blamed(bad, [good, bad]) == {"attention": "b"}
+    assert spared({"attention": "b", "moe": "y"}, [good, bad]) == "attention b: import failed, so"
+    assert spared({"attention": "a", "moe": "y"}, [good, bad]) is None
+    assert spared({"attention": "b", "moe": "y"}, [bad]) is None, "alone it does not tell which of the two"
+    full = ran(1, "out_of_memory", {"attention": "b", "moe": "x"}, failure=failure("memory"))
+    assert spared({"attention": "c", "moe": "x"}, [full]) == "whatever backend: out of memory, so"
+    known = ran(1, "unsupported", {"attention": "b", "moe": "x"}, failure=failure("architecture", "moe"))
+    assert blamed(known, [known]) == {"moe": "x"}
+    late = ran(1, "start_timeout", {"attention": "b", "moe": "x"})
+    assert spared({"attention": "b", "moe": "x"}, [good, late]) is None
+
+
+def test_combinations_begin_with_those_that_differ_least() -> None:
+    made = grid({"a": ["1", "2"], "b": ["x", "y"]})
+    assert made == [{"a": "1", "b": "x"}, {"a": "1", "b": "y"}, {"a": "2", "b": "x"}, {"a": "2", "b": "y"}]
+    assert grid({}) == [{}]
+
+
+def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, home: Home) -> None:
+    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", used="triton")
+    command = [
+        "serve", "-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model),
+        "--cpu", "--check", "--each", "attention=triton,fa3", "--each", "moe_runner=triton,marlin",
+        "--rounds", "1", "--questions", "8", "--json",
+    ]  # fmt: skip
+    done = agent(*command, home=home.root)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    told = {tuple(one["asked"].values()): one["outcome"] for one in document["launches"]}
+    assert told == {("triton", "triton"): "ok", ("triton", "marlin"): "substituted", ("fa3", "triton"): "ok"}
+    assert document["launches"][2]["checked"]["stages"][2]["name"] == "paired"
+    assert document["findings"] == [], "what did not run on a GPU is no finding"
+    again = agent("replay", document["transcript"], "--verify", home=home.root)
+    assert again.returncode == 0, again.stderr

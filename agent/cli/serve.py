@@ -11,6 +11,7 @@ import click
 
 from agent.cli.common import CommandError, emit, json_option, progress, say, the_home
 from agent.cli.lazy import Branching
+from agent.cli.serve_check import check_options, checked, checking
 from agent.cli.server_options import audited, fit_of, planned, server_options
 from agent.text import safe
 
@@ -37,6 +38,7 @@ class Serve(Branching):
     "--script", type=click.Path(path_type=Path), metavar="FILE", help="Write the command as a script."
 )
 @click.option("--keep", is_flag=True, help="Go on in the background; agent serve stop ends it.")
+@check_options
 @json_option
 @click.argument("extra", nargs=-1, metavar="[-- ENGINE ARGUMENTS]")
 def serve(**given: Any) -> int:
@@ -53,6 +55,7 @@ def serve(**given: Any) -> int:
     """
     home = the_home()
     keep, as_json = given.pop("keep"), given.pop("as_json")
+    asked = checking(given)
     script, dry = given.pop("script"), given.pop("dry_run")
     plan = planned(home, given)
     if script is not None:
@@ -61,6 +64,8 @@ def serve(**given: Any) -> int:
     if dry or script is not None:
         return _told(plan, fit_of(plan, given["gpus"]), as_json=as_json)
     gpus = audited(plan, given["gpus"])
+    if asked is not None:
+        return checked(home, plan, asked, given, as_json=as_json)
     if keep:
         from agent.cli.serve_kept import kept
 

@@ -48,6 +48,10 @@ def make_driver(
         from agent.drivers.checker import Checker
 
         return Checker()
+    if name == "trier":
+        from agent.drivers.trier import Trier
+
+        return Trier()
     if name == "mcp":
         from agent.drivers.outside import Outside
 

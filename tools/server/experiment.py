@@ -89,7 +89,7 @@ class Launched(Contract):
     log: str | None = None
     arch: str | None = None
     gpu: str | None = None
-    gpu_count: int = 0
+    gpu_count: int | None = None
     driver: str | None = None
     ended_seconds: float | None = None
     left: tuple[int, ...] = ()
@@ -186,7 +186,7 @@ class _Trial:
             reference_run=args.reference_run,
             concurrency=args.concurrency,
             rounds=args.rounds,
-            questions=args.questions if args.reference_run else 0,
+            questions=args.questions,
             random_weights=args.layers is not None or args.settings.load_format == "dummy",
             engine=server.engine,
             environment=args.environment,
@@ -249,7 +249,7 @@ class _Trial:
             command=tuple(self.plan.command("PORT", None)),
             arch=_arch(first),
             gpu=first.name if first else None,
-            gpu_count=len(self.gpus),
+            gpu_count=len(self.gpus) or None,
             driver=first.driver if first else None,
             **self.found,
         )

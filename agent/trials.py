@@ -1,0 +1,114 @@
+"""Launches of servers as experiments: which settings to try, what a failure is to blame on, what it spares.
+
+A trial is one launch with a backend for some components. The first is the one that the others differ from;
+what shares the cause of a failure is not launched again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory.terms import Outcome
+
+Pairs = dict[str, str]
+"""Component → backend."""
+
+OF_ALL = frozenset({"memory", "machine", "files", "options", "communication"})
+"""Kinds of causes that no backend is to blame for: whatever is launched so has them."""
+SILENT = frozenset({Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT, Outcome.START_TIMEOUT})
+"""Outcomes that say nothing of a backend."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One trial that came to an end. ``output``: what ``try_server`` gave."""
+
+    call: str
+    number: int
+    pairs: Pairs
+    output: Mapping[str, Any]
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(self.output["outcome"])
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome is Outcome.OK
+
+
+def grid(each: Mapping[str, Sequence[str]], base: Mapping[str, str] | None = None) -> list[Pairs]:
+    """Every combination, those first that differ least from the first value of each component."""
+    made = [
+        {**(base or {}), **dict(zip(each, values, strict=True))}
+        for values in itertools.product(*each.values())
+    ]
+    first = made[0]
+    return sorted(made, key=lambda pairs: sum(pairs[name] != first[name] for name in each))
+
+
+def blamed(ran: Ran, others: Sequence[Ran]) -> Pairs | None:
+    """The pairs that a failure is to blame on; empty where it is none of them; None where nothing tells.
+
+    A substitution names its component, so does a known message. Else it is what tells the launch from one
+    that went well.
+    """
+    if ran.ok or ran.outcome in SILENT:
+        return {}
+    if ran.outcome is Outcome.SUBSTITUTED:
+        replaced = {one["component"] for one in ran.output["used"] if substituted(one)}
+        return {name: backend for name, backend in ran.pairs.items() if name in replaced}
+    diagnosis = (ran.output.get("failure") or {}).get("diagnosis") or {}
+    if (component := diagnosis.get("component")) in ran.pairs:
+        return {component: ran.pairs[component]}
+    cause = diagnosis.get("cause") or {}
+    if cause.get("kind") in OF_ALL and cause.get("certain"):
+        return {}
+    differ = [dict(ran.pairs.items() - other.pairs.items()) for other in others if other.ok]
+    if near := min((one for one in differ if one), key=len, default=None):
+        return near if len(near) == 1 else None
+    return dict(ran.pairs) if len(ran.pairs) == 1 else None
+
+
+def substituted(used: Mapping[str, Any]) -> bool:
+    from tools.server.used import Used
+
+    return Used.model_validate(
+        {key: value for key, value in used.items() if key != "substituted"}
+    ).substituted
+
+
+def spared(pairs: Mapping[str, str], ran: Sequence[Ran]) -> str | None:
+    """Why a launch with these pairs is not worth its minutes, or None."""
+    for one in ran:
+        blame = blamed(one, ran)
+        if blame and blame.items() <= pairs.items():
+            name = ", ".join(f"{component} {backend}" for component, backend in blame.items())
+            return f"{name}: {_words(one)}"
+        cause = ((one.output.get("failure") or {}).get("diagnosis") or {}).get("cause") or {}
+        if blame == {} and one.outcome not in {Outcome.OK, *SILENT} and cause.get("kind") in OF_ALL:
+            return f"whatever backend: {_words(one)}"
+    return None
+
+
+def _words(ran: Ran) -> str:
+    return f"{ran.outcome.value.replace('_', ' ')}, {ran.output['because']}"
+
+
+def seen(ran: Sequence[Ran]) -> Iterator[tuple[str, str, Ran]]:
+    """What the launches say of each (component, backend): a failure that it is to blame for, else the last
+    launch that went well. What nothing tells about is left out."""
+    found: dict[tuple[str, str], Ran] = {}
+    for one in ran:
+        if one.ok:
+            for pair in one.pairs.items():
+                found[pair] = one
+    for one in ran:
+        blame = blamed(one, ran)
+        for pair in (blame or {}).items():
+            found[pair] = one
+    for (component, backend), one in found.items():
+        yield component, backend, one
