@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from gates import Edit, admitting, controls, edited, forget, linked_copy, moved, refusing, same
+from gates import Edit, admitting, controls, judged_again, linked_copy, moved, refusing, same
 
 from tools.engines.options import backend_options
 from tools.source.tree import SourceTree
@@ -66,7 +66,7 @@ def _measure(args: argparse.Namespace, root: Path) -> int:
         edit = admitting(analysis, cell, before) or refusing(analysis, cell, under, rng)
         if edit is None:
             continue
-        after = _again(analysis, root, edit, scenario)
+        after = judged_again(analysis, edit, scenario)
         done += 1
         right += moved(edit, before, after)
         if not moved(edit, before, after):
@@ -80,21 +80,13 @@ def _measure(args: argparse.Namespace, root: Path) -> int:
         before = analysis.judge(cell, scenario)
         places = [place for package in (args.engine, "flashinfer") for place in controls(analysis, package)]
         for file, line, old, new in rng.sample(places, min(5, len(places), args.controls - tried)):
-            after = _again(analysis, root, Edit(cell, file, line, old, new, None), scenario)
+            after = judged_again(analysis, Edit(cell, file, line, old, new, None), scenario)
             tried += 1
             still += same(before, after)
             if not same(before, after):
                 print(f"moved: {cell} by {file}:{line} {new.strip()}")
     print(f"controls: {still} of {tried} moved nothing")
     return 0 if right >= 0.95 * done and still == tried else 1
-
-
-def _again(analysis: Analysis, root: Path, edit: Edit, scenario: dict[str, str]) -> Judgement:
-    with edited(root, edit):
-        forget(analysis, edit.file)
-        after = analysis.judge(edit.cell, scenario)
-    forget(analysis, edit.file)
-    return after
 
 
 if __name__ == "__main__":

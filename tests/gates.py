@@ -21,7 +21,11 @@ from memory.vocabulary import Because, Verdict
 from tools.source.tree import SourceTree
 from tools.viability.analysis import Analysis
 from tools.viability.cell import Cell, Judgement
+from tools.viability.hostcode.follow import HostCode
+from tools.viability.hostcode.sources import Sources
 from tools.viability.interpreter.values import Kind, Site
+from tools.viability.remembered import Remembered
+from tools.viability.suited import Suited
 
 NUMBER = re.compile(r"(?<![\w.\"'])(\d+)(?![\w.\"'])")
 TESTED = re.compile(r"[\[({]\s*\d|==|!=|\bin\b|\breturn \d|^\s*\d+,$")
@@ -162,11 +166,23 @@ def controls(analysis: Analysis, root: str) -> list[tuple[str, int, str, str]]:
     return list(dict.fromkeys(found))
 
 
-def forget(analysis: Analysis, file: str) -> None:
-    """Have a file read anew, and everything followed anew."""
-    analysis.world._modules.pop(analysis.world.dotted(file), None)
-    analysis.tree._lines.pop(file, None)
-    analysis.remembered.forget()
+def judged_again(analysis: Analysis, edit: Edit, scenario: dict[str, str]) -> Judgement:
+    """The cell with the edit in its file, which is read anew and followed anew; before and after as it was."""
+    world, tree, dotted = analysis.world, analysis.tree, analysis.world.dotted(edit.file)
+    followed = analysis.remembered, analysis.layers, analysis._misfits
+    read = world._modules, world._imports, tree._lines, tree._spans
+    try:
+        analysis.remembered = Remembered(analysis.discovery, HostCode(Sources(tree)), analysis.sizes.tell)
+        analysis.layers, analysis._misfits = Suited(analysis.discovery, analysis._run), {}
+        world._modules = {name: module for name, module in read[0].items() if name != dotted}
+        world._imports = {file: found for file, found in read[1].items() if file != edit.file}
+        tree._lines = {file: lines for file, lines in read[2].items() if file != edit.file}
+        tree._spans = {span: evidence for span, evidence in read[3].items() if span[0] != edit.file}
+        with edited(tree.root, edit):
+            return analysis.judge(edit.cell, scenario)
+    finally:
+        analysis.remembered, analysis.layers, analysis._misfits = followed
+        world._modules, world._imports, tree._lines, tree._spans = read
 
 
 def moved(edit: Edit, before: Judgement, after: Judgement) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Wheels
-from gates import Edit, admitting, controls, edited, forget, linked_copy, moved, refusing, same
+from gates import Edit, admitting, controls, judged_again, linked_copy, moved, refusing, same
 from program import ROOT, variables
 from viability_fixtures.support import BACKENDS, COMPONENT, METHOD, Engine
 
@@ -30,14 +30,6 @@ PAIRS = (
 )
 
 
-def judged_again(analysis: Analysis, root: Path, edit: Edit, scenario: dict[str, str]) -> Judgement:
-    with edited(root, edit):
-        forget(analysis, edit.file)
-        after = analysis.judge(edit.cell, scenario)
-    forget(analysis, edit.file)
-    return after
-
-
 def assert_follows(root: Path, cells: list[Cell], packages: tuple[str, ...], wanted: int) -> None:
     """Every cell's verdict moves with its gate and stays with numbers off its way."""
     rng = random.Random(0)
@@ -50,12 +42,12 @@ def assert_follows(root: Path, cells: list[Cell], packages: tuple[str, ...], wan
         edit = admitting(analysis, cell, before) or refusing(analysis, cell, under, rng)
         if edit is not None:
             mutations += 1
-            after = judged_again(analysis, root, edit, scenario)
+            after = judged_again(analysis, edit, scenario)
             assert moved(edit, before, after), f"{edit}\n{after.row.verdict} {after.notes}"
         assert same(before, analysis.judge(cell, scenario))
         places = [place for package in packages for place in controls(analysis, package)]
         for file, line, old, new in rng.sample(places, min(2, len(places))):
-            after = judged_again(analysis, root, Edit(cell, file, line, old, new, None), scenario)
+            after = judged_again(analysis, Edit(cell, file, line, old, new, None), scenario)
             assert same(before, after), f"{file}:{line} moved {cell}"
     assert mutations >= wanted
 
@@ -94,7 +86,7 @@ def test_an_edit_that_changes_nothing_is_told_from_one_that_does(
         edit = admitting(analysis, cell, before)
         assert edit is not None
         assert edit.new == "@supported_compute_capability([120, 103])"
-        return moved(edit, before, judged_again(analysis, engine.root, change(edit), scenario))
+        return moved(edit, before, judged_again(analysis, change(edit), scenario))
 
     assert with_stack(check) is expected
 

@@ -74,7 +74,7 @@ def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) ->
     if len(options) > 1:
         for side in choice.sides:
             _doubt(m, *side)
-        m.choices.append(choice)
+        m.note(choice)
     passed = [end for end in ends if not any(passage.raised for passage in end)]
     result.passages.extend((passed or ends or [[]])[0])
 

@@ -158,7 +158,7 @@ def fork(
                 frame.pending[pending:] = [(value, False) for value, _ in frame.pending[pending:]]
         if not stayed or len(frame.pending) > pending:
             after = hard if after is hard or not stays else soft
-    m.choices.append(choice)
+    m.note(choice)
     _join_writes(m, writes, len(bodies), since)
     frame.locals = start
     if raised is not None and raised.record is not None and (ends or len(frame.pending) > exits):

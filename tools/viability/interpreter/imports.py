@@ -23,9 +23,12 @@ def find_importers(world: World, dotted: str) -> list[Importer]:
     """Each import of a module, and what must hold for it; None where it stands in a function."""
     package, _, name = dotted.rpartition(".")
     word = re.compile(rb"\b%s\b" % re.escape(name.encode()))
+    folder, home = package.replace(".", "/") + "/", package.rpartition(".")[2].encode()
     found: list[Importer] = []
     for file, data in world.texts(dotted.split(".", 1)[0]).items():
-        if name.encode() not in data or not word.search(data) or world.dotted(file) == dotted:
+        if name.encode() not in data or not (home in data or file.startswith(folder)):
+            continue  # whoever stands elsewhere names its package as well
+        if not word.search(data) or world.dotted(file) == dotted:
             continue
         module = world.module(world.dotted(file))
         if module is None:

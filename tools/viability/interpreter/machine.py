@@ -223,6 +223,12 @@ class Machine:
         """What is called inside belongs to one side of the choice."""
         return Way(self, choice)
 
+    def note(self, choice: Choice) -> None:
+        """A choice was followed to its end: remember it, if calls were made on more than one side of it."""
+        called = sum(bool(crossings) for crossings, _ in choice.sides)
+        if called >= min(len(choice.sides), 2):
+            self.choices.append(choice)
+
     def refuse(
         self,
         site: Site,

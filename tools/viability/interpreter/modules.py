@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -248,16 +249,15 @@ class World:
                 _shelve(module, decode((self.tree.root / module.file).read_bytes()))
 
     def texts(self, root: str) -> dict[str, bytes]:
-        """File → bytes of every Python file of a top-level package."""
+        """File → bytes of every Python file of a top-level package, kept for whoever asks again."""
         if root not in self._texts:
-            found: dict[str, bytes] = {}
-            for path in sorted((self.tree.root / root).rglob("*.py")):
-                try:
-                    found[path.relative_to(self.tree.root).as_posix()] = path.read_bytes()
-                except OSError:
-                    continue
-            self._texts[root] = found
+            self._texts[root] = dict(self._read(root))
         return self._texts[root]
+
+    def _read(self, root: str) -> Iterator[tuple[str, bytes]]:
+        for path in sorted((self.tree.root / root).rglob("*.py")):
+            with suppress(OSError):
+                yield path.relative_to(self.tree.root).as_posix(), path.read_bytes()
 
     def imports(self, module: Module) -> tuple[list[ast.stmt], list[str]]:
         """All imports in a module, those in functions as well, and the texts in it that name its package."""
@@ -294,7 +294,8 @@ class World:
                 rb"(?:@[^\n]*\n(?:[ )\]][^\n]*\n)*)*(?:async )?(?:def|class) (\w+)",
                 re.M,
             )
-            for file, data in self.texts(root).items():
+            # A library is looked through once, and its text may have a hundred megabytes: it is not kept.
+            for file, data in self._texts[root].items() if root in self._texts else self._read(root):
                 if b"\n@" in data:
                     for match in pattern.finditer(data):
                         name = match[1].decode().rsplit(".", 1)[-1]
