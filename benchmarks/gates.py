@@ -24,7 +24,7 @@ from gates import Edit, admitting, controls, judged_again, linked_copy, moved, r
 from tools.engines.options import backend_options
 from tools.source.tree import SourceTree
 from tools.viability.analysis import CONTRASTS, Analysis, with_stack
-from tools.viability.cell import Cell, Judgement
+from tools.viability.cell import Cell
 
 COMPONENTS = ("fp4_gemm", "moe_runner", "fp8_gemm", "attention")
 

@@ -167,7 +167,7 @@ def controls(analysis: Analysis, root: str) -> list[tuple[str, int, str, str]]:
 
 
 def judged_again(analysis: Analysis, edit: Edit, scenario: dict[str, str]) -> Judgement:
-    """The cell with the edit in its file, which is read anew and followed anew; before and after as it was."""
+    """The cell with the edit in its file, which is read and followed anew; afterwards all is as before."""
     world, tree, dotted = analysis.world, analysis.tree, analysis.world.dotted(edit.file)
     followed = analysis.remembered, analysis.layers, analysis._misfits
     read = world._modules, world._imports, tree._lines, tree._spans

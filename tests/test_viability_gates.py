@@ -21,7 +21,7 @@ from viability_fixtures.support import BACKENDS, COMPONENT, METHOD, Engine
 from memory.vocabulary import Verdict
 from tools.source.tree import SourceTree
 from tools.viability.analysis import Analysis, with_stack
-from tools.viability.cell import Cell, Judgement
+from tools.viability.cell import Cell
 
 STRESS = int(os.environ.get("ASSAY_STRESS", "1"))
 PAIRS = (
