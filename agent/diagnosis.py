@@ -32,6 +32,10 @@ def lines(found: Mapping[str, Any]) -> list[Line]:
 
 
 def _launch(found: Mapping[str, Any]) -> Iterator[Line]:
+    nothing = not (found["engine"] or found["packages"] or found["arch"] or found["cause"] or found["first"])
+    if nothing and not found["follows"]:
+        yield [("nothing in the text names an engine, a version or a GPU: is it an engine's log?", "yellow")]
+        return
     packages = few([f"{name} {version}" for name, version in found["packages"].items()])
     gpu = f"{found['gpu']} ({found['arch']})" if found["gpu"] else found["arch"]
     engine = found["engine"] or "an engine that the log does not name"
@@ -40,6 +44,8 @@ def _launch(found: Mapping[str, Any]) -> Iterator[Line]:
         told += f", {packages}"
     where = f"on {gpu}" if gpu else "on a GPU that the log does not name"
     yield [(squeeze(told), "bold"), (f" {squeeze(where)}", "")]
+    if found["newest_first"]:
+        yield [("its newest lines come first; they are numbered as they stand", "dim")]
     chosen = [
         f"{name} {value}"
         for name, value in found["arguments"].items()

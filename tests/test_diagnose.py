@@ -226,6 +226,18 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("NewRuntimeError: CUDA ran out of memory", "memory"),
         ("RuntimeError: something broke", None),
         ("KeyError: 'x'", "defect"),
+        ("RuntimeError: Wrapper::BeginForward(at::Tensor) failed to dispatch head_dim 80", "no_kernel"),
+        ("NotImplementedError: No operator found for `attention_forward`", "no_kernel"),
+        ("RuntimeError: gemm_caller, /w/cutlass/gemm.cuh:62, Error Internal", "fault"),
+        ("RuntimeError: module::plan() expected at most 15 argument(s)", "dependency"),
+        ("ValueError: Following weights were not initialized from checkpoint: {'a'}", "files"),
+        ("sqlite3.DatabaseError: database disk image is malformed", "files"),
+        ("ValueError: max_tokens_per_item (2496) is larger than the rest. Please increase it", "options"),
+        ("RuntimeError: KV cache scales must be calibrated before", "quantisation"),
+        ("ValueError: Model Alpha2Chat does not support LoRA", "model"),
+        ("aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected", "communication"),
+        ("TimeoutError: The read operation timed out", "machine"),
+        ("ValueError: Can't patch loop of type <class 'uvloop.Loop'>", "defect"),
     ],
 )
 def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: str | None) -> None:
@@ -271,7 +283,28 @@ def test_a_log_without_a_failure(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("INFO: Application startup complete.\n")
     assert document(str(path))["concluded"] is True
-    assert "nothing in the log says that something failed" in agent("diagnose", str(path)).stdout
+    shown = agent("diagnose", str(path)).stdout
+    assert "nothing in the log says that something failed" in shown
+    assert "nothing in the text names an engine" in shown
+    assert "the first traceback is not in it" not in shown, "of what did not fail nothing is missing"
+
+
+def test_what_only_speaks_of_failures_is_no_log_of_one() -> None:
+    """Documentation and questions quote the words of errors; a record begins with them, or is dressed."""
+    for text in (
+        "If the server dies while it loads and you see CUDA out of memory, lower the share of memory.",
+        'On older cards you may get "no kernel image is available for execution on the device".',
+    ):
+        found = diagnosed(
+            f"# Troubleshooting\n\n    python -m sglang.launch_server --model-path m\n\n{text}\n"
+        )
+        assert (found.engine, found.first, found.cause, found.follows) == ("sglang", None, None, False)
+    for line in (
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        "[2026-03-07 19:22:11 TP3] the scheduler gave up after it saw CUDA out of memory",
+        "docker: the process that serves died with an error: CUDA out of memory",
+    ):
+        assert diagnosed(f"{line}\n").cause is not None, line
 
 
 def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path) -> None:

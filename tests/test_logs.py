@@ -6,7 +6,8 @@ from io import BytesIO
 
 import pytest
 
-from tools.logs import read_log, tracebacks, undress
+from tools.diagnosis.diagnose import diagnose
+from tools.logs import in_order, read_log, tracebacks, undress
 
 ERROR = "flashinfer.BackendSupportedError: mm_fp4 does not support backend 'trtllm' with capability 120"
 BODY = f"""Traceback (most recent call last):
@@ -220,3 +221,139 @@ def test_a_process_is_named_in_many_ways() -> None:
         ("(EngineCore_DP0 pid=9) (Worker_TP0 pid=12) ERROR 11-12 16:25:35 [m.py:7] x", "Worker_TP0 pid=12"),
     ):
         assert (undress(given).rank, undress(given).text) == (rank, "x")
+
+
+# As other programs draw them
+
+NOTEBOOK = """Processed prompts:   0%|          | 0/5 [00:00<?, ?it/s]
+---------------------------------------------------------------------------
+KeyError                                  Traceback (most recent call last)
+Cell In[3], line 2
+      1 # begins the engine
+----> 2 llm = LLM(model="m")
+
+File ~/venv/lib/python3.12/site-packages/vllm/entrypoints/llm.py:123, in LLM.__init__(self, model, **kwargs)
+    121     raise ValueError(model)
+    122 # the engine
+--> 123 self.llm_engine = LLMEngine.from_engine_args(
+    124     engine_args)
+
+KeyError: 'layers.0.wk.weight'
+INFO 11-02 10:14:33 [core.py:9] going down
+"""
+COLAB = """ValueError                                Traceback (most recent call last)
+[<ipython-input-3-ac9a>](https://localhost:8080/#) in <cell line: 11>()
+     10
+---> 11 llm = LLM("m")
+
+[/usr/lib/python3.11/dist-packages/vllm/llm.py](https://localhost:8080/#) in __init__(self, model, *args)
+     53         super().__init__()
+---> 54         self.client = start(*args)
+
+ValueError: no such model
+"""
+RICH = """╭─────────────────── Traceback (most recent call last) ───────────────────╮
+│ /venv/lib/python3.12/site-packages/sglang/launch_server.py:24 in <module> │
+│                                                                           │
+│    22 if __name__ == "__main__":                                          │
+│ ❱  24 │   launch(server_args)                                             │
+│                                                                           │
+│ /venv/lib/python3.12/site-packages/sglang/srt/engine.py:895 in launch     │
+│                                                                           │
+│   893 │   for reader in readers:                                          │
+│ ❱ 895 │   │   data = reader.recv()                                        │
+╰──────────────────────────────────────────────────────────────────────────╯
+RuntimeError: CUDA error: no kernel image is available for execution on the device
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "error", "last"),
+    [
+        (
+            NOTEBOOK,
+            3,
+            "KeyError",
+            ("vllm/entrypoints/llm.py", 123, "LLM.__init__", "self.llm_engine = LLMEngine"),
+        ),
+        (COLAB, 1, "ValueError", ("dist-packages/vllm/llm.py", 54, "__init__", "self.client = start(*args)")),
+        (RICH, 1, "RuntimeError", ("sglang/srt/engine.py", 895, "launch", "data = reader.recv()")),
+    ],
+)
+def test_a_traceback_is_read_however_it_is_drawn(
+    text: str, line: int, error: str, last: tuple[object, ...]
+) -> None:
+    found = read_log(BytesIO(text.encode())).first
+    assert found is not None
+    assert (found.line, found.error, len(found.frames)) == (line, error, 2)
+    frame = found.frames[-1]
+    assert frame.file.endswith(str(last[0]))
+    assert (frame.line, frame.function) == last[1:3]
+    assert str(last[3]) in frame.text
+    assert text.splitlines()[found.end - 1].startswith(error)
+
+
+def test_a_notebook_whose_beginning_is_lost_is_read_from_its_first_frame() -> None:
+    text = NOTEBOOK[NOTEBOOK.index("File ~") :]
+    found = read_log(BytesIO(text.encode())).first
+    assert found is not None
+    assert (found.line, found.error, found.message) == (1, "KeyError", "'layers.0.wk.weight'")
+
+
+# Newest first
+
+
+def records(text: str) -> list[str]:
+    """What belongs together: a line with a time, and those behind it."""
+    found: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("[20") or not found:
+            found.append(line)
+        else:
+            found[-1] += f"\n{line}"
+    return found
+
+
+@pytest.mark.parametrize("how", ["lines", "records"])
+def test_a_log_whose_newest_lines_come_first_is_read_in_its_order(how: str) -> None:
+    """By lines, as tac turns it; by records, as pages of log services show it."""
+    lines = SGLANG.splitlines() if how == "lines" else records(SGLANG)
+    turned = "\n".join(reversed(lines)) + "\n"
+    straight, found = diagnose(BytesIO(SGLANG.encode())), diagnose(BytesIO(turned.encode()))
+    assert (straight.newest_first, found.newest_first) == (False, True)
+    assert straight.first is not None
+    assert found.first is not None
+    assert (found.first.error, found.first.frames) == (straight.first.error, straight.first.frames)
+    assert (found.cause is not None, found.arguments) == (True, straight.arguments)
+    shown = turned.splitlines()
+    assert "Scheduler hit an exception" in shown[found.first.line - 1]
+    assert shown[found.first.end - 1] == ERROR
+    assert "server_args" in shown[found.said["arguments"] - 1]
+
+
+def test_a_log_of_which_nothing_says_the_order_is_read_as_it_stands() -> None:
+    for text in (
+        SGLANG,
+        VLLM,
+        BODY,
+        "x\n" * 10,
+        "",
+        "2026-03-07 19:20:01 a\n" * 9,
+        f"{'y' * 3_000_000}\nz\n",
+    ):
+        with in_order(BytesIO(text.encode())) as (_, numbers):
+            assert numbers is None
+
+
+def test_a_turned_log_of_many_blocks_and_a_long_line_keeps_its_numbers() -> None:
+    count = 60_000
+    lines = [f"2026-03-07 10:{at // 60 % 60:02}:{at % 60:02} {'z' * 40} {at}" for at in range(3599)]
+    text = "\n".join([*reversed(lines), "x" * 3_000_000, *(f"{lines[0]} {at}" for at in range(count))])
+    with in_order(BytesIO(text.encode())) as (file, numbers):
+        assert numbers is not None
+        read = file.read().decode().splitlines()
+    there = text.splitlines()
+    assert len(read) == len(numbers) == len(there)
+    assert sorted(numbers) == list(range(1, len(there) + 1))
+    for place in (0, 1, count, len(read) - 1):
+        assert there[numbers[place] - 1].startswith(read[place][:1000])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from memory.signatures import CLASSES, Match
@@ -10,7 +10,7 @@ from memory.vocabulary import Contract, Outcome
 from tools.diagnosis.facts import Facts, facts, patterns
 from tools.diagnosis.kinds import DEFECT, ExceptionKind, kind_of
 from tools.engines.components import chooses_implementation, component_of
-from tools.logs import Frame, Reading, Traceback, read_log
+from tools.logs import Frame, Reading, Traceback, in_order, read_log
 from tools.logs.tracebacks import MESSAGE
 from tools.sessions.candidates import raised_in
 
@@ -68,10 +68,36 @@ class Diagnosis(Contract):
     component: str | None
     backend: str | None
     send: tuple[str, ...] = ()
+    newest_first: bool = False
+    """Whether the log's newest lines come first; lines are numbered as they stand in it."""
 
 
 def diagnose(log: BinaryIO) -> Diagnosis:
     """Read ``log``, a file that can be read twice."""
+    with in_order(log) as (file, numbers):
+        found = _diagnosed(file)
+    return found if numbers is None else _as_it_stands(found, numbers)
+
+
+def _as_it_stands(found: Diagnosis, numbers: Sequence[int]) -> Diagnosis:
+    """With the numbers that lines have in the log itself."""
+
+    def moved(line: int) -> int:
+        return numbers[min(line, len(numbers)) - 1]
+
+    changed: dict[str, Any] = {
+        "newest_first": True,
+        "said": {name: moved(line) for name, line in found.said.items()},
+    }
+    if (first := found.first) is not None:
+        where = {"line": moved(first.line), "end": moved(first.end)}
+        changed["first"] = first.model_copy(update=where)
+    if found.cause is not None:
+        changed["cause"] = found.cause.model_copy(update={"line": moved(found.cause.line)})
+    return found.model_copy(update=changed)
+
+
+def _diagnosed(log: BinaryIO) -> Diagnosis:
     reading = read_log(log, patterns())
     known = facts(log, reading.also, reading.matches)
     cause = _cause(reading)
@@ -197,6 +223,8 @@ def _plain(value: Any) -> Any:
 def _send(reading: Reading, known: Facts, cause: Cause | None) -> list[str]:
     """What would say more. Empty where a known message names the cause and the launch is known."""
     wanted = []
+    if reading.first is None and cause is None and not reading.follows:
+        return ["if it failed all the same, the log from the launch on, standard error included (2>&1)"]
     if reading.first is None and cause is None:
         wanted.append("the log from the launch on, standard error included: the first traceback is not in it")
     elif cause is None:

@@ -15,13 +15,17 @@ from typing import BinaryIO
 from memory.signatures import Match, Scanner, Signature, signatures
 from memory.terms import Outcome
 from tools.logs.dressing import undress
-from tools.logs.tracebacks import HEADER, MESSAGE, Traceback, tracebacks
+from tools.logs.tracebacks import ANY_HEADER, MESSAGE, Traceback, tracebacks
 
 WINDOW = 1 << 18
 """Bytes that are read at a traceback."""
 MOST = 50
 """Tracebacks of a log that are kept."""
 
+PROSE = 3
+"""Words before those of a signature that make a sentence."""
+_WORD = re.compile(r"(?<![\w./-])[a-z]+(?![\w./-])")
+_FAILS = re.compile(r"(?i)error|exception|fatal|fail|abort|panic|\[E|what\(\)|^E\d{4}|traceback|[:=|>] *$")
 _FOLLOWING = frozenset(
     {"KeyboardInterrupt", "SystemExit", "EOFError", "CancelledError", "ExceptionGroup", "BaseExceptionGroup"}
 )
@@ -30,7 +34,7 @@ _MILD = frozenset({"DEBUG", "WARNING"})
 """Levels at which engines tell of exceptions that they go on from."""
 _TRACEBACK = Signature(
     id="traceback",
-    pattern=re.escape(HEADER),
+    pattern=re.escape(ANY_HEADER),
     outcome=Outcome.CRASHED,
     kind="traceback",
     advice="",
@@ -140,4 +144,12 @@ def _cause(chain: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Match | 
             # The exception itself says more than a line of source that is quoted above it.
             return min(own, key=lambda match: match.line != one.end)
     before = (match for match in telling if not chain or match.line < chain[0].line)
-    return next(before, None)
+    return next((match for match in before if not _is_prose(match)), None)
+
+
+def _is_prose(match: Match) -> bool:
+    """Whether a line speaks of a failure, as documentation does, and is no record of one."""
+    line = undress(match.text)
+    said = line.text.partition(match.words)[0]
+    words = _WORD.findall(said)
+    return not (line.logged or line.level or line.rank) and len(words) >= PROSE and not _FAILS.search(said)

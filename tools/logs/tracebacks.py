@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tools.logs import drawn
 from tools.logs.dressing import Line, undress
 
 HEADER = "Traceback (most recent call last):"
+ANY_HEADER = HEADER[:-1]
+"""What stands in the header of one that another program drew, too."""
 LONGEST = 400
 """Lines after which a traceback without an end is given up."""
 
@@ -19,7 +22,7 @@ AFTER = 20
 
 _FRAME = re.compile(r'\s*File "([^"\n]+)", line (\d{1,9})(?:, in (.+))?$')
 _ERROR = re.compile(
-    r"((?:[A-Za-z_][\w/<>]*\.)*(?:[A-Z_][\w/<>]*|\w*(?:[Ee]rror|[Tt]imeout|[Ee]xception)))(?:: ?(.*))?$"
+    r"((?:[A-Za-z_][\w/<>]*\.)*(?:_?[A-Z][\w/<>]*|\w*(?:[Ee]rror|[Tt]imeout|[Ee]xception)))(?:: ?(.*))?$"
 )
 _ERROR_NAME = re.compile(
     r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Iteration|Group)(?::|$)"
@@ -69,6 +72,8 @@ class _Open:
     """Whether its lines have lost what sets them in."""
     logged: bool = False
     """Whether each of its lines is dressed as a record."""
+    drawn: str | None = None
+    """Of one that another program drew the exception that its header names, or an empty text."""
     frames: list[Frame] = field(default_factory=list)
     error: str = ""
     message: list[str] = field(default_factory=list)
@@ -99,6 +104,11 @@ class _Open:
         return self.headed or bool(self.end)
 
 
+def is_frame(text: str) -> bool:
+    """Whether a line that was undressed is a frame of a traceback."""
+    return bool(_FRAME.match(text))
+
+
 def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
     """Every traceback in ``lines``, as it ends; the first of them is line ``first`` of the log.
 
@@ -111,7 +121,8 @@ def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
     begun = first > 1
     for last, raw in enumerate(lines, first):
         line = undress(raw)
-        head = line.text.endswith(HEADER)
+        picture = drawn.head(line.text)
+        head = picture is not None or line.text.endswith(HEADER)
         begun = begun or head
         for lost in [one for one in going if last - one.touched > (AFTER if one.end else LONGEST)]:
             going.remove(lost)
@@ -125,7 +136,7 @@ def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
             yield one.closed()
             one = _belongs(line, going)
         if head:
-            going.append(_opened(line, last, chained=line.rank in chained))
+            going.append(_opened(line, last, picture, chained=line.rank in chained))
             chained.discard(line.rank)
         elif line.text.startswith(_CHAINED):
             chained.add(line.rank)
@@ -135,10 +146,16 @@ def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
             begun = True
             going.append(_Open(last, line.rank, line.level, False, last, headed=False))
             _take(going[-1], line, last)
+        elif not begun and drawn.begins(line.text):
+            begun = True
+            going.append(_Open(last, line.rank, line.level, False, last, headed=False, drawn=""))
+            _take(going[-1], line, last)
     yield from (one.closed() for one in going if one.told)
 
 
-def _opened(line: Line, number: int, *, chained: bool) -> _Open:
+def _opened(line: Line, number: int, picture: str | None, *, chained: bool) -> _Open:
+    if picture is not None:
+        return _Open(number, line.rank, line.level, chained, number, drawn=picture)
     before = line.text[: -len(HEADER)]
     pattern = None
     if before:
@@ -156,6 +173,9 @@ def _belongs(line: Line, going: list[_Open]) -> _Open | None:
 
 def _take(one: _Open, line: Line, number: int) -> None:
     """Add a line to a traceback that has not ended."""
+    if one.drawn is not None:
+        _take_drawn(one, line, number)
+        return
     text = one.bare(line.text)
     last = one.frames[-1] if one.frames else None
     if frame := _FRAME.match(text):
@@ -172,6 +192,25 @@ def _take(one: _Open, line: Line, number: int) -> None:
         one.error, one.message = error[1], [(error[2] or "").strip()]
         one.open = error[2] == ""
         one.end = one.touched = number
+
+
+def _take_drawn(one: _Open, line: Line, number: int) -> None:
+    """The same of one that another program drew."""
+    if place := drawn.place(line.text):
+        one.frames.append(Frame(place.file, place.line, place.function))
+        one.touched = number
+    elif (mark := drawn.marked(line.text)) and one.frames:
+        last = one.frames[-1]
+        one.frames[-1] = Frame(last.file, mark[0], last.function, mark[1])
+        one.touched = number
+    elif (error := _ERROR.match(line.text)) and error[1].rpartition(".")[2].startswith(
+        one.drawn or error[1][0]
+    ):
+        one.error, one.message = error[1], [(error[2] or "").strip()]
+        one.open = error[2] == ""
+        one.end = one.touched = number
+    elif line.text:
+        one.touched = number
 
 
 def _of_another(one: _Open, line: Line) -> bool:
