@@ -30,7 +30,7 @@ from tools.server.failure import Failure
 from tools.server.gpus import choose_gpus
 from tools.server.plan import Plan, plan_launch
 from tools.server.settings import ServerSettings
-from tools.server.shrink import shrunk
+from tools.server.shrink import made_up, shrunk
 from tools.server.start import Server, StartError, launched
 from tools.server.used import Used, traced_kernels, used_backends
 from tools.server.watch import Patience
@@ -187,7 +187,7 @@ class _Trial:
             concurrency=args.concurrency,
             rounds=args.rounds,
             questions=args.questions,
-            random_weights=args.layers is not None or args.settings.load_format == "dummy",
+            random_weights=made_up(Path(self.plan.settings.model)) or args.settings.load_format == "dummy",
             engine=server.engine,
             environment=args.environment,
         )

@@ -76,6 +76,14 @@ def shrunk(model: Path, layers: int, home: Home) -> Shrunk:
     return Shrunk(folder, count, of)
 
 
+def made_up(model: Path) -> bool:
+    """Whether a model's config says that its weights are: what it answers means nothing."""
+    try:
+        return MARK in json.loads(read_head(model / "config.json", 4 << 20))
+    except (OSError, ValueError, RecursionError, TypeError):
+        return False
+
+
 def _told(files: Iterable[Path]) -> list[list[Any]]:
     return [[one.name, one.stat().st_size] for one in files]
 
