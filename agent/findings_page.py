@@ -10,13 +10,13 @@ from typing import Any
 
 from agent.text import safe, safe_block, squeeze
 
-_STYLE = (
+STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:64rem;padding:0 1rem}"
     "table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.2rem .6rem;"
     "border-bottom:1px solid #ccc;vertical-align:top}pre{background:#f4f4f4;padding:.5rem;overflow-x:auto}"
     "summary{cursor:pointer}.blocked,.nan,.crashed{color:#a00}.ok,.no_static_obstacle{color:#060}"
 )
-_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'"
 
 Row = Mapping[str, Any]
@@ -34,13 +34,13 @@ def markdown(
     for row in rows:
         fields = (row["component"], row["backend"], row["arch"], says(row), row["level"], row["status"])
         cells = [*fields, versions(row), row["id"][:12]]
-        yield f"| {' | '.join(_plain(str(cell)) for cell in cells)} |\n"
+        yield f"| {' | '.join(plain(str(cell)) for cell in cells)} |\n"
     for row in rows:
-        yield f"\n### {_plain(row['id'][:12])}\n\n{_plain(row['sentence'])}\n"
+        yield f"\n### {plain(row['id'][:12])}\n\n{plain(row['sentence'])}\n"
         for one in cited[row["id"]]:
             text = safe_block(one["text"])
             fence = "`" * max(3, _longest_run(text, "`") + 1)
-            yield f"\n{_plain(_place(one))}\n\n{fence}\n{text}\n{fence}\n"
+            yield f"\n{plain(_place(one))}\n\n{fence}\n{text}\n{fence}\n"
 
 
 def page(
@@ -50,7 +50,7 @@ def page(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>Findings</title>\n<style>{_STYLE}</style></head>\n<body><h1>Findings</h1>\n"
+        f"<title>Findings</title>\n<style>{STYLE}</style></head>\n<body><h1>Findings</h1>\n"
         f"<p>{len(rows)} findings. A verdict was read, an outcome was run; "
         "a report is someone else's account.</p>\n<table><thead><tr>"
     )
@@ -80,7 +80,7 @@ def _place(one: Row) -> str:
     return f"{one['transcript']} event {one['event']}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that Markdown takes for nothing else."""
     escaped = safe(squeeze(text))
     for character in "\\`*_{}[]<>()#+!|~&":

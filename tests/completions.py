@@ -31,6 +31,8 @@ class Fake:
     noise: float = 0.0
     fault: str | None = None
     at: int = 1
+    after: int = 0
+    """Requests that are answered before a fault may strike."""
     share: float = 1.0
     seed: int = 0
     flat: bool = False
@@ -130,7 +132,7 @@ class Fake:
         batch, self._waiting = self._waiting, []
         self.peak = max(self.peak, len(batch))
         self._batches += 1
-        struck = self.fault is not None and len(batch) >= self.at
+        struck = self.fault is not None and len(batch) >= self.at and len(self.seen) > self.after
         if struck and self.fault == "crash":
             self._end.set()
             return

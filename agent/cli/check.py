@@ -23,6 +23,7 @@ from agent.text import safe, shorten
 
 if TYPE_CHECKING:
     from agent.board import Board
+    from agent.policy import Rules
     from memory.home import Home
     from transcripts.events import Concluded
 
@@ -154,9 +155,16 @@ def key_variable(named: str | None) -> str | None:
     return named
 
 
-def recorded(home: Home, question: str, options: dict[str, Any]) -> tuple[Concluded, Board, str]:
-    """One check as a transcript of its own: how it ended, its board, its id."""
+def recorded(
+    home: Home,
+    question: str,
+    options: dict[str, Any],
+    policy: Rules | None = None,
+    interpreter: tuple[Path, Path | None] | None = None,
+) -> tuple[Concluded, Board, str]:
+    """Checks as a transcript of their own: how it ended, its board, its id."""
     from agent.drivers.checker import Checker
+    from agent.policy import PERSON
     from agent.session import Setting, board_of, start
     from memory.artifacts import Artifacts
     from memory.clock import Ids, SystemClock
@@ -164,7 +172,9 @@ def recorded(home: Home, question: str, options: dict[str, Any]) -> tuple[Conclu
 
     clock = SystemClock()
     name = Ids().investigation(clock)
-    setting = Setting(say=progress, clock=clock, redact=redactor())
+    setting = Setting(
+        say=progress, clock=clock, redact=redactor(), policy=policy or PERSON, interpreter=interpreter
+    )
     concluded = start(home, question, options, setting=setting, name=name, driver=Checker())
     return concluded, board_of(transcript_path(home, name), Artifacts(home.artifacts)), name
 

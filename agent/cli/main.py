@@ -52,6 +52,8 @@ COMMANDS = {
     "probe": ("agent.cli.probe:probe", "Run kernels, alone, on a GPU here or elsewhere."),
     "serve": ("agent.cli.serve:serve", "Launch a server, say what it really runs, end it."),
     "check": ("agent.cli.check:check", "Can the answers of a running server be trusted?"),
+    "benchmark": ("agent.cli.benchmark:benchmark", "How fast is a server, at each load?"),
+    "compare": ("agent.cli.benchmark_compare:compare", "Benchmarks side by side, with intervals."),
     "doctor": ("agent.cli.doctor:doctor", "Check this machine, with fixes."),
 }
 

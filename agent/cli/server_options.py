@@ -103,7 +103,7 @@ def planned(home: Home, given: dict[str, Any]) -> Plan:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise CommandError(f"{where}: {first['msg']}") from None
-    python = given["python"] or _beside(environment)
+    python = given["python"] or beside(environment)
     return plan_launch(
         home,
         environment,
@@ -116,7 +116,7 @@ def planned(home: Home, given: dict[str, Any]) -> Plan:
     )
 
 
-def _beside(environment: Any) -> Path | None:
+def beside(environment: Any) -> Path | None:
     """The interpreter of a virtual environment of others, by whose packages it was named."""
     found = Path(environment.path).parents[2] / "bin" / "python" if environment.kind == "adopted" else None
     return found if found is not None and found.is_file() else None

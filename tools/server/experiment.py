@@ -57,6 +57,8 @@ class TryServer(BaseModel):
     """Other requests at a time while it is checked; 0: it is only started."""
     rounds: int = Field(default=4, ge=1, le=64)
     questions: int = Field(default=0, ge=0, le=5000)
+    random_weights: bool = False
+    """What the model says means nothing: only numbers, repeats and load count."""
     reference_run: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """Artifact with what a server of the same model answered, to compare with."""
     minutes: float = Field(default=MINUTES, gt=0, le=600)
@@ -187,7 +189,9 @@ class _Trial:
             concurrency=args.concurrency,
             rounds=args.rounds,
             questions=args.questions,
-            random_weights=made_up(Path(self.plan.settings.model)) or args.settings.load_format == "dummy",
+            random_weights=args.random_weights
+            or made_up(Path(self.plan.settings.model))
+            or args.settings.load_format == "dummy",
             engine=server.engine,
             environment=args.environment,
         )

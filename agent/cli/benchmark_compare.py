@@ -1,0 +1,106 @@
+"""``agent compare``: benchmarks side by side. What launches do not show is not said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.cli.common import CommandError, emit, json_option, progress, say, the_home
+
+if TYPE_CHECKING:
+    from memory.home import Home
+
+LARGEST = 256 << 20
+
+
+@click.command()
+@click.argument("benchmarks", nargs=-1, required=True, metavar="A B [C]...")
+@click.option("--html", metavar="FILE", help="One page with plots; it runs nothing and asks nobody.")
+@click.option("--markdown", metavar="FILE", help="The same as Markdown.")
+@json_option
+def compare(benchmarks: tuple[str, ...], html: str | None, markdown: str | None, as_json: bool) -> int:
+    """Compare benchmarks A and B: transcripts of `agent benchmark`, or files of its --json.
+
+    By load and metric: by how much B differs from A, with an interval over launches. Then who gives the most
+    output at each load, and what nobody beats in both speed for one user and output of all. Exit 1 where
+    nothing could be compared.
+
+    \b
+    Examples:
+      agent compare triton.json flashinfer.json
+      agent compare 20260307-3f9a1c 20260307-77b0aa --html comparison.html
+      agent compare base.json a.json b.json --json
+    """
+    if len(benchmarks) < 2:
+        raise CommandError("compare what with what? name two benchmarks at least")
+    from agent.benchmarks_page import lines, markdown as as_markdown, page
+    from tools.benchmark.comparing import document, side_of
+
+    home = the_home()
+    sides = []
+    for given, name in zip(benchmarks, _names(benchmarks), strict=True):
+        try:
+            sides.append(side_of(name, _results(home, given)))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise CommandError(
+                f"{given} is no benchmark ({type(error).__name__}: {error}); expected what it wrote"
+            ) from None
+    found = document(sides)
+    for path, pieces in ((html, page), (markdown, as_markdown)):
+        if path is not None:
+            _write(path, pieces(found))
+    if as_json:
+        emit(found)
+    else:
+        say(lines(found))
+    return 0 if any(one["rows"] for one in found["comparisons"]) else 1
+
+
+def _names(given: tuple[str, ...]) -> list[str]:
+    """Short names, each once."""
+    short = [Path(one).stem if Path(one).suffix == ".json" else one for one in given]
+    return [name if short.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(short, 1)]
+
+
+def _results(home: Home, given: str) -> list[dict[str, Any]]:
+    """Results of launches, from a file or a transcript."""
+    path = Path(given)
+    if path.is_file() and path.suffix != ".jsonl":
+        return _of_file(path)
+    from agent.cli.transcripts import find_transcript
+    from agent.drivers.checker import results
+    from agent.session import board_of
+    from memory.artifacts import Artifacts
+
+    board = board_of(find_transcript(home, given, last=False), Artifacts(home.artifacts))
+    if board.opened is None or "calls" not in board.opened.options:
+        raise CommandError(f"{given} is no benchmark; see: agent transcripts list")
+    return results(board)
+
+
+def _of_file(path: Path) -> list[dict[str, Any]]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        found = json.loads(data)
+        launches = found["launches"]
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        launches = None
+    if not isinstance(launches, list) or not all(isinstance(one, dict) for one in launches):
+        raise CommandError(f"{path} is no benchmark; expected what agent benchmark --json printed")
+    return launches
+
+
+def _write(path: str, pieces: Iterable[str]) -> None:
+    try:
+        with Path(path).open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}", 4) from None
+    progress(f"wrote {path}")
