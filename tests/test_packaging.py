@@ -65,7 +65,7 @@ def test_the_wheel_holds_all_and_runs_from_a_folder_with_the_same_names(tmp_path
         (elsewhere / package / "__init__.py").write_text("raise SystemExit('another package was imported')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "PYTHONSAFEPATH": "1"}
     for command, says in (
-        (["-c", USE_ALL_DATA, str(tmp_path / "site")], "sm120 bisect_environment"),
+        (["-c", USE_ALL_DATA, str(tmp_path / "site")], "sm120 benchmark_server"),
         (["-m", "agent", "--help"], "investigate"),
     ):
         done = subprocess.run(

@@ -39,8 +39,23 @@ _Asked = tuple[dict[str, Any], Path | None]
 @click.option(
     "--concurrency", default="1,4,16", show_default=True, metavar="N,N,…", help="Requests at a time."
 )
-@click.option("--input", "input_", type=click.IntRange(1), default=1024, show_default=True, metavar="TOKENS")
-@click.option("--output", type=click.IntRange(1), default=256, show_default=True, metavar="TOKENS")
+@click.option(
+    "--input",
+    "input_",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    metavar="TOKENS",
+    help="That each request brings.",
+)
+@click.option(
+    "--output",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    metavar="TOKENS",
+    help="That each request is answered with.",
+)
 @click.option(
     "--long", "long_", type=click.IntRange(1), metavar="TOKENS", help="One more load with this input."
 )

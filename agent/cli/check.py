@@ -47,7 +47,14 @@ SHOWN = 3
     metavar="N",
     help="Other requests at the same time.",
 )
-@click.option("--rounds", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Times that the fixed prompts are asked among others.",
+)
 @click.option(
     "--questions",
     type=click.IntRange(0, 5000),
