@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.budget import Spent
+from agent.budget import Spent, renewed
 from agent.calls import Calls, Results
 from agent.conversation import Conversation
 from memory.canonical import sha256_of
@@ -56,6 +56,8 @@ class Board:
     artifacts: set[str] = field(default_factory=set)
     """Whole results that this transcript points to."""
     spent: Spent = field(default_factory=Spent)
+    llm: dict[str, Any] = field(default_factory=dict)
+    """The option ``llm``: which model decides, and what it may spend (:meth:`agent.budget.Budget.of`)."""
     conversation: Conversation = field(init=False)
     led: bool = False
     """Whether somebody other than the planner decides by now: a model that was told of it, or a client."""
@@ -82,8 +84,10 @@ class Board:
         match event.data:
             case Opened(driver=driver):
                 self.opened, self.driver = event.data, driver
-            case Resumed(driver=driver, again=again):
+                self.llm = dict(event.data.options.get("llm") or {})
+            case Resumed(driver=driver, again=again, llm=llm):
                 self.concluded, self.driver = None, driver
+                self.llm = renewed(self.llm, llm)
                 for name in again:
                     self._forget(name)
             case Understood():

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.model.prices import Price
+from memory.home import Home
 from memory.terms import Effect
 from transcripts.events import Answered, Asked, Called, Event, Opened, Resumed, Returned
 
@@ -102,11 +103,10 @@ class Budget:
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Budget:
-        """The budget that a transcript's options hold under ``llm``."""
-        told = options.get("llm") or {}
+    def of(cls, told: Mapping[str, Any], defaults: Mapping[str, float] = DEFAULTS) -> Budget:
+        """The budget that ``told`` holds: the option ``llm`` of a transcript, as it is by now."""
         prices = {name: Price.model_validate(price) for name, price in (told.get("prices") or {}).items()}
-        return cls({**DEFAULTS, **(told.get("budget") or {})}, dict(told.get("calls") or {}), prices)
+        return cls({**defaults, **(told.get("budget") or {})}, dict(told.get("calls") or {}), prices)
 
     def exhausted(self, spent: Spent) -> str | None:
         """The first limit that is reached, as ``80 of 80 steps``; None while there is something left."""
@@ -120,6 +120,28 @@ class Budget:
         parts = [_of(name, spent.of(name, self.prices), limit) for name, limit in self.limits.items()]
         parts += [f"{spent.calls[tool]} of {most} calls of {tool}" for tool, most in self.calls.items()]
         return ", ".join(parts)
+
+
+def renewed(told: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The option ``llm`` with what was given anew. What is known of a model stays only if it decides on."""
+    found = {**told, **given}
+    for name in ("budget", "calls", "prices"):
+        if both := {**(told.get(name) or {}), **(given.get(name) or {})}:
+            found[name] = both
+    if given.get("model") and "context" not in given:
+        found.pop("context", None)
+    return found
+
+
+def check_priced(told: Mapping[str, Any], home: Home) -> None:
+    """Raises :class:`BudgetError` where ``told`` (the option ``llm``) limits the cost of a model without a
+    price."""
+    model = told.get("model")
+    if "cost" in (told.get("budget") or {}) and model not in (told.get("prices") or {}):
+        raise BudgetError(
+            f"no price is known for {model}: put it into {home.root / 'prices.toml'} as "
+            f'["{model}"], input = …, output = … (dollars for a million tokens)'
+        )
 
 
 def read_budget(given: list[str] | tuple[str, ...]) -> tuple[dict[str, float], dict[str, int]]:

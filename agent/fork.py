@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from agent.session import FINAL, PROGRAM, Setting, resume
 from memory.clock import Ids
@@ -22,11 +23,13 @@ def fork(
     *,
     until: int | None = None,
     setting: Setting | None = None,
+    llm: Mapping[str, Any] | None = None,
     name: str | None = None,
     ids: Ids | None = None,
 ) -> tuple[str, Concluded]:
     """Let ``driver`` go on live after event ``until`` of the transcript at ``path`` (None: before its answer,
     or after all of it), in a new transcript that names it as its parent. Returns the new id and how it ended.
+    ``llm``: which model decides then, and what it may spend.
 
     Raises ``ToolError`` where there is no such event, ``DriverError`` for a driver that cannot be had,
     ``LogError`` for a log that is damaged or a new one that cannot be written.
@@ -56,7 +59,7 @@ def fork(
     new = transcript_path(home, name)
     setting.say(f"recording as {name}")
     Log.create(new, opened, setting.clock, inherited, setting.redact).close()
-    return name, resume(home, new, setting=setting, driver=chosen)
+    return name, resume(home, new, setting=setting, driver=chosen, llm=llm)
 
 
 def _until(path: Path, until: int | None) -> Iterator[Event]:

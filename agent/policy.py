@@ -86,19 +86,19 @@ class Supervised:
     board: Board
     person: Rules
     grants: Grants
-    budget: Budget = field(default_factory=Budget)
     _made: Counter[str] = field(default_factory=Counter)
 
     def rule(self, tool: AnyTool, called: Called) -> Ruling:
         if not self.board.conversation.begun:
             return self.person.rule(tool, called)
         self._made[tool.name] += 1
-        most = self.budget.calls.get(tool.name)
+        budget = Budget.of(self.board.llm)
+        most = budget.calls.get(tool.name)
         if most is not None and self._made[tool.name] > most:
             return Ruling(f"{tool.name} may be called {most} times, and was; go on without it")
         spent = self.board.spent.gpu_seconds / 60
-        if tool.effect is Effect.USES_GPU and spent >= self.budget.limits.get("gpu_minutes", float("inf")):
-            return Ruling(f"the {self.budget.limits['gpu_minutes']:g} GPU minutes of the budget are used up")
+        if tool.effect is Effect.USES_GPU and spent >= budget.limits.get("gpu_minutes", float("inf")):
+            return Ruling(f"the {budget.limits['gpu_minutes']:g} GPU minutes of the budget are used up")
         if same := self.board.alike(called.tool, called.input):
             return Ruling(
                 f"not run: {same[0]} and {same[1]} asked the same and gave the same; "

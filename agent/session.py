@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from agent import __version__
 from agent.board import Board, fold
-from agent.budget import Budget
+from agent.budget import check_priced, renewed
 from agent.drivers import DriverError, make_driver
 from agent.execute import Batch, Cap, Executor, batch_functions
 from agent.interrupts import Interrupts
@@ -23,7 +23,7 @@ from memory.artifacts import ArtifactError, Artifacts, document
 from memory.canonical import canonical
 from memory.clock import Clock, Ids, SystemClock
 from memory.home import Home
-from tools.base import AnyTool
+from tools.base import AnyTool, ToolError
 from tools.environment.store import open_environment
 from tools.output import cap
 from tools.registry import registry
@@ -37,8 +37,8 @@ from transcripts.redaction.secrets import JSON, redacted
 PROGRAM = f"assay-agent {__version__}"
 FATAL = (LogError, ArtifactError)
 """Nothing more can be recorded: the investigation ends where its log ends."""
-LLM = "llm"
-"""The driver that asks a model."""
+LLM, MCP = "llm", "mcp"
+"""The drivers that ask a model, and a client."""
 FINAL = ("answered", "none_viable")
 """Ends that there is nothing to go on from."""
 
@@ -82,8 +82,6 @@ class Setting:
     policy: Rules = PERSON
     grants: Grants = field(default_factory=Grants)
     """What a model may do: it decides in the person's place, not with their rights."""
-    model: str | None = None
-    """The model's name; else the one that the transcript began with."""
     redact: Callable[[JSON], JSON] = redacted
     """What is recorded of a value: without the secrets that the program knows of."""
     interpreter: tuple[Path, Path | None] | None = None
@@ -109,7 +107,7 @@ class Setting:
         _check_address(os.environ.get("OPENAI_BASE_URL") or "")
         offered = [tool for tool in self.all_tools(name).values() if self.grants.may_have(tool)]
         keep = Artifacts(home.artifacts).put
-        return make_driver(name, keep=keep, tools=offered, model=self.model, redact=self.redact)
+        return make_driver(name, keep=keep, tools=offered, redact=self.redact)
 
     def endpoint(self, driver: str, home: Home) -> Model | None:
         """What answers where the driver asks a model."""
@@ -123,11 +121,7 @@ class Setting:
     def executor(self, home: Home, board: Board, artifacts: Artifacts, driver: str) -> Executor:
         opened = board.opened
         assert opened is not None, "readers refuse a log that begins with anything else"
-        rules = (
-            self.policy
-            if driver != LLM
-            else Supervised(board, self.policy, self.grants, Budget.of(opened.options))
-        )
+        rules = self.policy if driver != LLM else Supervised(board, self.policy, self.grants)
         return Executor(
             self.all_tools(driver),
             Running(home, self.say, opened.investigation, board, self.interpreter),
@@ -185,12 +179,20 @@ def start(
 
 
 def resume(
-    home: Home, path: Path, *, setting: Setting | None = None, driver: Driver | None = None
+    home: Home,
+    path: Path,
+    *,
+    setting: Setting | None = None,
+    driver: Driver | None = None,
+    llm: Mapping[str, Any] | None = None,
 ) -> Concluded:
     """Go on with the transcript at ``path`` where its last process left it, and return how it ended.
 
     What was concluded with an answer, or with none viable, is returned as it stands. ``driver``: the one that
-    decided last, unless another is given. Raises ``LogError`` for a log that is damaged, or has a writer.
+    decided last, unless another is given. ``llm``: which model decides from here on, and what it may spend,
+    where that was said anew (as the option of that name).
+    Raises ``LogError`` for a log that is damaged, or has a writer; ``ToolError`` where no model decides, and
+    ``BudgetError`` for a limit of cost without a price.
     """
     setting = setting or Setting()
     with (
@@ -204,10 +206,22 @@ def resume(
             setting.say(f"{path.stem} came to its end already; nothing is done again")
             return board.concluded
         chosen = driver or setting.driver(board.driver, home)
+        if llm and chosen.name != LLM:
+            raise ToolError(
+                f"{path.stem} is decided by {chosen.name}, not by a model: leave out --model and --budget; "
+                f"agent replay {path.stem} --fork llm lets a model go on with a copy"
+            )
+        check_priced(renewed(board.llm, llm or {}), home)
         if left := board.unanswered:
-            setting.say(f"{len(left)} calls had not returned; they are made again as far as they are needed")
+            what = "who asked for them is gone" if chosen.name == MCP else "made again as far as needed"
+            setting.say(f"{len(left)} calls had not returned: {what}")
         resumed = Resumed(
-            program=PROGRAM, driver=chosen.name, cut=log.cut, open=tuple(left), again=failed_calls(board)
+            program=PROGRAM,
+            driver=chosen.name,
+            cut=log.cut,
+            open=tuple(left),
+            again=failed_calls(board),
+            llm=dict(llm or {}),
         )
         investigation = _investigation(home, setting, log, follower, board, chosen, interrupts)
         investigation.resume(resumed)

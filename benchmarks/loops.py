@@ -38,7 +38,7 @@ def assay(url: str, steps: int, home: Path) -> None:
 
     noop.__annotations__ = {"args": Given, "return": Gave}
     tools = {**registry(), "trace_viability": FAKE_TRACE, "noop": tool(effect=Effect.READS)(noop)}
-    setting = Setting(tools=tools, batches={"trace_viability": fake_trace_many}, model="mock")
+    setting = Setting(tools=tools, batches={"trace_viability": fake_trace_many})
     options = {
         "environment": str(write_engine(home / "site-packages")),
         "llm": {"model": "mock", "budget": {"steps": 10_000}},

@@ -132,7 +132,78 @@ def test_auto_takes_the_planner_where_no_model_is_configured(
     assert run(["investigate", QUESTION, "-e", str(engine)]) == 4
     assert "driver: planner (no model is configured)" in capfd.readouterr().err
     assert run(["investigate", QUESTION, "-e", str(engine), "--driver", "llm"]) == 3
-    assert "--model or ASSAY_MODEL" in capfd.readouterr().err
+    assert "--model NAME or ASSAY_MODEL" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        (
+            ["--driver", "llm", "--model", "m"],
+            3,
+            "where m is to be asked: set OPENAI_API_KEY, or OPENAI_BASE_URL",
+        ),
+        (["--model", "m"], 3, "where m is to be asked: set OPENAI_API_KEY, or OPENAI_BASE_URL"),
+        (["--budget", "steps=3"], 3, "--budget needs a model: --model NAME or ASSAY_MODEL"),
+        (
+            ["--driver", "planner", "--model", "m"],
+            2,
+            "--model is for a model, and --driver planner asks none",
+        ),
+        (["--driver", "planner", "--budget", "steps=3"], 2, "--budget is for a model, and --driver planner"),
+    ],
+)
+def test_what_is_said_of_a_model_is_heeded_or_refused(
+    said: list[str], code: int, words: str, home: Home, engine: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["investigate", QUESTION, "-e", str(engine), *said]) == code
+    assert words in capfd.readouterr().err
+    assert not list(home.transcripts.glob("*"))
+
+
+def test_a_model_without_a_place_is_not_taken_silently_by_auto(
+    home: Home, engine: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_MODEL", "m")
+    run(["investigate", QUESTION, "-e", str(engine)])
+    assert "driver: planner (it is not said where to ask m)" in capfd.readouterr().err
+
+
+def test_who_goes_on_may_give_another_budget_and_another_model(
+    home: Home, engine: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looks(number: int) -> Any:
+        return say(None, call("find_model", environment="nowhere", model=f"{number}"))
+
+    last = say("So far nothing.")
+    asked = ["investigate", QUESTION, "-e", str(engine), "--budget", "steps=1", "--budget", "tokens=100000"]
+    with ScriptedModel([looks(1), last]).use(monkeypatch, "first"):
+        assert run(asked) == 4
+    assert "1 of 1 steps" in capfd.readouterr().err
+    with ScriptedModel([looks(2), looks(3), last]).use(monkeypatch, "of the environment"):
+        assert run(["resume", "--last", "--budget", "steps=2", "--model", "second"]) == 4
+    assert "2 of 2 steps" in capfd.readouterr().err
+    with ScriptedModel([looks(4), looks(5), say(None, the_end(result="stopped"))]).use(
+        monkeypatch, "of the environment"
+    ) as model:
+        assert run(["resume", "--last", "--budget", "steps=3"]) == 4
+    capfd.readouterr()
+    (path,) = home.transcripts.glob("*.jsonl")
+    events = [event.data for event in read(path)]
+    assert [one.model for one in events if isinstance(one, Asked)] == ["first"] * 2 + ["second"] * 6
+    assert {one["model"] for one in model.requests} == {"second"}
+    assert run(["replay", "--last"]) == 0
+    assert run(["replay", "--last", "--verify"]) == 0
+    assert run(["resume", "--last", "--budget", "cost=1"]) == 2
+    assert "no price is known for second" in capfd.readouterr().err
+
+
+def test_a_budget_is_nothing_to_an_investigation_that_no_model_decides(
+    home: Home, engine: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(["investigate", QUESTION, "-e", str(engine)])
+    assert run(["resume", "--last", "--budget", "steps=2"]) == 2
+    assert "is decided by planner, not by a model" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,7 @@ def test_a_client_or_server_that_is_gone_in_a_call_leaves_a_whole_transcript(
     ended = agent("resume", name)
     assert ended.returncode == 4
     assert "the client left" in ended.stderr
+    assert "1 calls had not returned: who asked for them is gone" in ended.stderr
     assert statuses(home, name)[-1] == ("wait", "interrupted")
     with Raw(home.root, "-e", str(engine)) as client:
         assert client.call("resume_investigation", investigation=name)[1] is False

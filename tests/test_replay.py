@@ -366,7 +366,7 @@ def test_a_fork_that_cannot_be(done: Path, home: Home, capsys: pytest.CaptureFix
     with pytest.raises(ToolError, match="ends with event"):
         fork(home, done, "planner", until=10_000, setting=setting())
     assert run(["replay", NAME, "--fork", "llm"]) == 3
-    assert "no model is configured" in capsys.readouterr().err
+    assert "needs a model" in capsys.readouterr().err
     assert run(["replay", NAME, "--verify", "--until", "3"]) == 2
     assert len(list(home.transcripts.glob("*"))) == 1
 

@@ -118,6 +118,8 @@ class Resumed(Contract):
     """Calls that had not returned: each gets a ``returned`` with status ``interrupted`` next."""
     again: tuple[str, ...] = ()
     """Calls that had failed in a way that ended the investigation: they count as not made."""
+    llm: dict[str, Any] = Field(default_factory=dict)
+    """What takes the place of the option ``llm`` from here on: which model decides, and what it may spend."""
 
 
 class Said(Contract):

@@ -29,5 +29,5 @@ def read_board(args: ReadBoard, context: BoardContext) -> BoardShown:
     if args.component is not None and args.component not in components:
         raise ToolError(f"no component {args.component!r} on the board; there are {', '.join(components)}")
     # What a client may spend is its own affair.
-    budget = Budget.of(board.opened.options) if board.opened and board.conversation.begun else None
+    budget = Budget.of(board.llm) if board.conversation.begun else None
     return BoardShown(board=board_text(board, budget, args.component))

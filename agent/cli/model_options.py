@@ -22,24 +22,23 @@ if TYPE_CHECKING:
     from transcripts.events import Called
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-NO_MODEL = "no model is configured: --model or ASSAY_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
+ENDPOINT = "OPENAI_API_KEY, or OPENAI_BASE_URL to an endpoint of your own (http://127.0.0.1:8000/v1)"
 
 
 def model_options(function: Function) -> Function:
     """``--model``, ``--budget``, ``--allow``, ``--yes``: the parameters of :class:`ModelOptions`."""
-    options = [
-        click.option("--model", metavar="NAME", help="The model that decides; else ASSAY_MODEL."),
-        click.option(
-            "--budget",
-            metavar="KEY=NUMBER",
-            multiple=True,
-            help="What a model may spend: steps, tokens, cost (dollars), minutes, gpu_minutes, calls.TOOL.",
-        ),
-        granting_options,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    model = click.option("--model", metavar="NAME", help="The model that decides; else ASSAY_MODEL.")
+    return model(budget_option(granting_options(function)))
+
+
+def budget_option(function: Function) -> Function:
+    """``--budget``: what a model may spend."""
+    return click.option(
+        "--budget",
+        metavar="KEY=NUMBER",
+        multiple=True,
+        help="What a model may spend: steps, tokens, cost (dollars), minutes, gpu_minutes, calls.TOOL.",
+    )(function)
 
 
 def granting_options(function: Function) -> Function:
@@ -72,32 +71,43 @@ class ModelOptions:
     def driver(self, wanted: str) -> str:
         """``auto`` decided, and said. Raises :class:`CommandError` for a model that is not there."""
         endpoint = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
-        configured = bool(self.name and endpoint)
-        if wanted == "llm" and not configured:
-            raise CommandError(NO_MODEL, 3)
-        if wanted == "planner" or not configured:
-            progress("driver: planner" + (" (no model is configured)" if wanted == "auto" else ""))
+        told = "--model" if self.model else "--budget" if self.budget else None
+        if wanted == "planner" and told:
+            raise CommandError(
+                f"{told} is for a model, and --driver planner asks none: leave one of them out"
+            )
+        if wanted == "llm" or told:
+            if self.name is None:
+                raise CommandError(f"{told or '--driver llm'} needs a model: --model NAME or ASSAY_MODEL", 3)
+            if not endpoint:
+                raise CommandError(f"nothing says where {self.name} is to be asked: set {ENDPOINT}", 3)
+        if wanted == "planner" or not (self.name and endpoint):
+            why = f"it is not said where to ask {self.name}" if self.name else "no model is configured"
+            progress("driver: planner" + (f" ({why})" if wanted == "auto" else ""))
             return "planner"
         progress(f"driver: llm ({self.name})")
         return "llm"
 
     def recorded(self, home: Home) -> dict[str, Any]:
         """What a transcript's options hold of it. Raises ``BudgetError``, ``PriceError``."""
-        from agent.budget import BudgetError, read_budget
+        from agent.budget import check_priced
+
+        found = self.given(home, self.name)
+        check_priced(found, home)
+        return found
+
+    def given(self, home: Home, name: str | None) -> dict[str, Any]:
+        """The same as far as it was said: of the model ``name``, and of its budget."""
+        from agent.budget import read_budget
         from agent.model.prices import price_of
 
         limits, calls = read_budget(self.budget)
-        found: dict[str, Any] = {"model": self.name}
-        price = price_of(home, self.name or "")
-        if price is not None:
-            found["prices"] = {self.name: price.model_dump(exclude_none=True)}
-            found |= {"context": price.context} if price.context else {}
-        elif "cost" in limits:
-            raise BudgetError(
-                f"no price is known for {self.name}: put it into {home.root / 'prices.toml'} as "
-                f'["{self.name}"], input = …, output = … (dollars for a million tokens)'
-            )
-        return found | ({"budget": limits} if limits else {}) | ({"calls": calls} if calls else {})
+        found: dict[str, Any] = {"budget": limits, "calls": calls}
+        if name is not None:
+            found["model"] = name
+            if (price := price_of(home, name)) is not None:
+                found |= {"prices": {name: price.model_dump(exclude_none=True)}, "context": price.context}
+        return {key: value for key, value in found.items() if value}
 
     def grants(self) -> Grants:
         """What the model may do in this process: it is on no record, and nobody inherits it."""

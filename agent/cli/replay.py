@@ -190,9 +190,9 @@ def _fork(home: Home, path: Path, driver: str, until: int | None, model: str | N
     name = Ids().investigation(SystemClock())
     took = stopwatch()
     about = ModelOptions(model)
-    about.driver(driver)
-    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), model=about.name)
-    _, concluded = fork(home.prepare(), path, driver, until=until, setting=setting, name=name)
+    llm = about.recorded(home) if about.driver(driver) == "llm" else None
+    setting = Setting(say=progress, redact=redactor(), grants=about.grants())
+    _, concluded = fork(home.prepare(), path, driver, until=until, setting=setting, llm=llm, name=name)
     return ended(home, name, concluded, took(), everything=False, as_json=as_json)
 
 

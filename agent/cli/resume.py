@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agent.cli.common import CommandError, json_option, progress, redactor, stopwatch, the_home
-from agent.cli.model_options import ModelOptions, granting_options
+from agent.cli.model_options import ModelOptions, budget_option, granting_options
 from agent.cli.run_options import Running, run_option
 
 
@@ -13,6 +13,7 @@ from agent.cli.run_options import Running, run_option
 @click.argument("transcript", required=False)
 @click.option("--last", is_flag=True, help="The newest transcript.")
 @click.option("--model", metavar="NAME", help="Another model than the one that decided.")
+@budget_option
 @granting_options
 @run_option
 @click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
@@ -21,6 +22,7 @@ def resume(
     transcript: str | None,
     last: bool,
     model: str | None,
+    budget: tuple[str, ...],
     allow: tuple[str, ...],
     yes: bool,
     run: str | None,
@@ -30,13 +32,13 @@ def resume(
     """Go on with TRANSCRIPT (an id or its beginning) where it stopped: Ctrl-C, a kill, a full disk, a lack.
 
     What is finished is not done again; calls that had not returned are made again. One that came to its
-    answer is only drawn again. A model that decides has its budget again, and nothing of what it was allowed;
-    what runs probes needs --run probes again.
+    answer is only drawn again. A model that decides has its budget again, or the one that is given here, and
+    nothing of what it was allowed; what runs probes needs --run probes again.
 
     \b
     Examples:
       agent resume --last
-      agent resume 20260307-3f
+      agent resume 20260307-3f --budget steps=200
     """
     took = stopwatch()
     from agent.cli.transcripts import find_transcript
@@ -53,9 +55,7 @@ def resume(
             f"{path} is not in {home.transcripts}, where investigations go on; "
             "only reading works elsewhere: agent transcripts show, agent replay"
         )
-    about = ModelOptions(model, allow=allow, yes=yes)
-    setting = Setting(
-        say=progress, redact=redactor(), grants=about.grants(), model=about.name, policy=Running(run).policy()
-    )
-    concluded = go_on(home, path, setting=setting)
+    about = ModelOptions(model, budget, allow, yes)
+    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), policy=Running(run).policy())
+    concluded = go_on(home, path, setting=setting, llm=about.given(home, model))
     return ended(home, path.stem, concluded, took(), everything=everything, as_json=as_json)

@@ -25,12 +25,11 @@ def make_driver(
     *,
     keep: Callable[[bytes], str] = lambda data: hashlib.sha256(data).hexdigest(),
     tools: Sequence[AnyTool] = (),
-    model: str | None = None,
     redact: Callable[[JSON], JSON] | None = None,
 ) -> Driver:
     """The driver of that name. Raises :class:`DriverError`.
 
-    The rest is for one that asks a model: where what it is told is kept, which tools it is offered, its name.
+    The rest is for one that asks a model: where what it is told is kept, which tools it is offered.
     """
     if name == "planner":
         from agent.drivers.planner import Planner
@@ -60,5 +59,5 @@ def make_driver(
         from agent.drivers.llm import Investigator
         from transcripts.redaction.secrets import redacted
 
-        return Investigator(keep, tools, model, redact or redacted)
+        return Investigator(keep, tools, redact or redacted)
     raise DriverError(f"no driver {name!r} here; there are: {', '.join(DRIVERS)}")

@@ -7,9 +7,8 @@ one itself: a decision says what is to be asked (:class:`agent.loop.Model`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 from agent.board import Board
 from agent.board_text import board_text, result_text
@@ -40,8 +39,7 @@ MOST_LOST = 3
 
 
 class Investigator:
-    """``keep`` stores what is too long for the log and gives its sha256. ``model``: its name, else the one in
-    the transcript's options. ``tools``: those that are offered."""
+    """``keep`` stores what is too long for the log and gives its sha256. ``tools``: what is offered."""
 
     name = "llm"
 
@@ -49,12 +47,10 @@ class Investigator:
         self,
         keep: Callable[[bytes], str],
         tools: Sequence[AnyTool] = (),
-        model: str | None = None,
         redact: Callable[[JSON], JSON] = redacted,
     ) -> None:
         self._keep = keep
         self._tools = tools
-        self._model = model
         self._redact = redact
         self._planner = Planner()
 
@@ -143,14 +139,14 @@ class Investigator:
         assert head is not None, "something is said before anything is asked"
         return Asked(
             request=f"r{board.conversation.requests + 1}",
-            model=self._model or str(_options(board).get("model") or "unnamed"),
+            model=str(board.llm.get("model") or "unnamed"),
             head=head,
             settings={"tool_choice": "none"} if last else {},
             tools=self._offered,
         )
 
     def _context(self, board: Board) -> int:
-        return int(_options(board).get("context") or CONTEXT)
+        return int(board.llm.get("context") or CONTEXT)
 
 
 def _beginning(board: Board) -> list[Message]:
@@ -189,8 +185,4 @@ def _at_the_limit(board: Board) -> Concluded:
 
 
 def _budget(board: Board) -> Budget:
-    return Budget.of(board.opened.options if board.opened else {})
-
-
-def _options(board: Board) -> Mapping[str, Any]:
-    return (board.opened.options.get("llm") or {}) if board.opened else {}
+    return Budget.of(board.llm)

@@ -143,7 +143,8 @@ BODIES: tuple[Body, ...] = (
     ),
     Noted(text="a warning"),
     Concluded(exit_reason="interrupted", exit_code=130, summary="interrupted", answer=None),
-    Resumed(program="assay-agent 0.1.0", driver="planner", cut=17, open=("c2",), again=("c3",)),
+    Resumed(program="assay-agent 0.1.0", driver="planner", cut=17, open=("c2",), again=("c3",),
+            llm={"budget": {"steps": 20}}),
     Concluded(exit_reason="answered", exit_code=0, summary="beta is a candidate", answer=ANSWER),
 )  # fmt: skip
 
