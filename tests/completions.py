@@ -46,6 +46,8 @@ class Fake:
     """Characters of a prompt."""
     seen: list[dict[str, Any]] = field(default_factory=list)
     peak: int = 0
+    strikes: threading.Event = field(default_factory=threading.Event)
+    """Set when the fault has struck."""
     url: str = ""
     port: int = 0
 
@@ -133,6 +135,8 @@ class Fake:
         self.peak = max(self.peak, len(batch))
         self._batches += 1
         struck = self.fault is not None and len(batch) >= self.at and len(self.seen) > self.after
+        if struck:
+            self.strikes.set()
         if struck and self.fault == "crash":
             self._end.set()
             return

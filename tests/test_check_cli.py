@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from completions import Fake
-from program import agent, one_line
+from program import SECONDS, START, agent, one_line, variables
 from test_probe_plan import library
 
 from agent.cli.main import run
@@ -110,6 +111,19 @@ def test_a_finding_is_kept_where_it_is_said_what_the_server_runs(
     measured = [one for row in found for one in json.loads(row["claim"])["measurements"]]
     assert {one["metric"] for one in measured} >= {"answers compared under load", "questions right"}
     assert run(["findings", "verify"]) == 0
+
+
+def test_one_that_was_killed_half_way_is_gone_on_with(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    with Fake(fault="hang", after=20) as server:
+        started = subprocess.Popen(
+            [*START, "check", server.url, *QUICK], env=variables(), stderr=subprocess.DEVNULL
+        )
+        assert server.strikes.wait(SECONDS)
+        started.kill()
+        started.wait()
+        server.fault = None
+        assert run(["resume", "--last"]) == 0
+    assert "ok: 8 answers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,14 @@ def test_another_model_than_the_references_is_told_by_its_logprobs(home: Home) -
     assert found.stages[-1].because.startswith("first choices agree at 100.0 % of 256 positions")
 
 
-@pytest.mark.parametrize("field", ["ignore_eos", "logprobs"])
+def test_no_request_is_answered_out_of_a_cache(home: Home) -> None:
+    with Fake() as server:
+        checked(home, server, rounds=1, concurrency=4)
+    salts = [one["cache_salt"] for one in server.seen]
+    assert len(set(salts)) == len(salts) == 16 + 12
+
+
+@pytest.mark.parametrize("field", ["ignore_eos", "cache_salt", "logprobs"])
 def test_a_server_that_does_not_know_a_field_is_asked_without(home: Home, field: str) -> None:
     with Fake(refuses=field) as server:
         found = checked(home, server)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.cli.common import CommandError, draw, emit, progress, width
+from agent.cli.common import CommandError, draw, emit, progress, say, width
+from agent.text import safe
 from memory.home import Home
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ def ended(
     Raises :class:`CommandError` with that code where there is no answer.
     """
     if concluded.answer is None:
+        if concluded.exit_reason == "answered":
+            # A check or a measurement: its rows are in the transcript.
+            if as_json:
+                emit({"transcript": name, "summary": concluded.summary})
+            else:
+                say([safe(f"{concluded.summary}; transcript {name}")])
+            return concluded.exit_code
         # What was wrong in the question stays wrong; all else may be gone on with.
         hint = "" if concluded.exit_code == WRONG else f"; go on with: agent resume {name}"
         raise CommandError(concluded.summary + hint, concluded.exit_code)

@@ -31,8 +31,8 @@ WATCH = 0.2
 BEST = 5
 """Tokens beside the chosen one whose logprobs are asked for; what every engine gives."""
 _FORMS = ((True, True), (False, True), (True, False), (False, False))
-"""What is asked beside the completion itself, the first that a server understands: to go on to the full
-length whatever the model thinks, and logprobs."""
+"""What is asked beside the completion itself, the first that a server understands: what engines add to the
+protocol (the full length whatever the model thinks, nothing out of a cache), and logprobs."""
 _LONGEST = 400
 _SURELY_NOT = -1000.0
 """A chosen token has no such logprob; some engines write one where they have none that is a number."""
@@ -69,6 +69,9 @@ class Request:
     tokens: int
     stop: str | None = None
     logprobs: bool = True
+    salt: str = ""
+    """Answers are not put together from what a server has kept of requests with another salt: so that the
+    prompt is computed each time, and not only the first."""
 
 
 @dataclass
@@ -196,6 +199,8 @@ class Server:
             body["stop"] = request.stop
         elif whole:
             body["ignore_eos"] = True
+        if request.salt and whole:
+            body["cache_salt"] = request.salt
         if request.logprobs and logprobs:
             body["logprobs"] = BEST
         return body

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory.artifacts import ArtifactError, Artifacts
@@ -243,10 +243,12 @@ class _Gate:
         if left <= 0:
             raise _TimeUpError
         seconds = min(max(self.args.timeout, PATIENCE * self.slowest), left)
+        run = getattr(self.context, "transcript", "") or str(self.args.seed)
+        salted = [replace(one, salt=f"{run}-{place}") for place, one in enumerate(requests, self.requests)]
         self.requests += len(requests)
         if what:
             self.context.progress(f"{what}: {len(requests)} requests, {in_flight} at once")
-        return (server or self.server).ask(requests, in_flight=in_flight, seconds=seconds)
+        return (server or self.server).ask(salted, in_flight=in_flight, seconds=seconds)
 
     def _kept(self) -> str | None:
         if not self.stages or self.stages[0].outcome is not Outcome.OK:
