@@ -128,7 +128,7 @@ def _unsaid(board: Board, rung: str, level: Level) -> Iterator[NotRun]:
     whys = []
     for name, called in board.calls.items():
         returned = board.calls.result(name)
-        if called.rung != rung or returned is None:
+        if called.rung != rung or returned is None or returned.status == "interrupted":
             continue
         output = board.output(name)
         if not isinstance(output, dict):

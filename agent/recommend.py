@@ -51,7 +51,8 @@ def choose(
         if named.backend in against:
             why = f"{why}; but {against[named.backend]}"
         return Choice(option, named, why, others)
-    measured = sorted(filter(ran, rows), key=lambda row: not served(row))
+    measured = [row for row in rows if served(row)]
+    measured += [row for row in candidates if ran(row) and row not in measured]
     picked = engines_own(option, rows)
     ranked = [(row, "measured" if served(row) else "its kernels ran right") for row in measured]
     if picked is not None:
@@ -64,7 +65,7 @@ def choose(
     if row.backend in against:
         why = f"{why}; but {against[row.backend]}"
     others = tuple(one for one in candidates if row.backend not in {one.backend, one.runs_instead})
-    return Choice(option, row, why, others, None if row in measured else _engines_choice(option, rows))
+    return Choice(option, row, why, others, None if served(row) else _engines_choice(option, rows))
 
 
 def served(row: Row) -> bool:

@@ -16,6 +16,7 @@ from agent.cli.probe import ALL, environment_named, recorded
 @click.option(
     "--units", type=click.IntRange(0), default=0, metavar="N", help="Only the last N units of a module."
 )
+@click.option("--cold", is_flag=True, help="Without what was compiled before.")
 @json_option
 def compile_(
     components: tuple[str, ...],
@@ -23,6 +24,7 @@ def compile_(
     environment: str | None,
     backends: tuple[str, ...],
     units: int,
+    cold: bool,
     as_json: bool,
 ) -> int:
     """Have the installed library make and compile the modules that its backends use on ARCH, with this nvcc.
@@ -47,5 +49,5 @@ def compile_(
     home.prepare()
     sha256 = Artifacts(home.artifacts).put(plan.text().encode())
     progress(f"{len(plan.cells)} modules for {found.name}")
-    options = {"plan": sha256, "environment": plan.environment}
+    options = {"plan": sha256, "environment": plan.environment, "cold": cold or None}
     return recorded(home, f"what {opened.name} compiles for {found.name}", options, as_json=as_json)

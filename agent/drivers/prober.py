@@ -57,6 +57,8 @@ def _trying(probe: dict[str, Any], given: dict[str, object], options: dict[str, 
     if tool == "probe_kernel":
         limits = {"gpu": options.get("gpu"), "minutes": options.get("gpu_minutes")}
         given |= {key: value for key, value in limits.items() if value is not None}
+    elif tool == TOOLS["compile"] and options.get("cold"):
+        given["cold"] = True
     return Call(tool, given, f"what comes of {probe['id']}")
 
 

@@ -19,14 +19,14 @@ _DATA = Path(__file__).with_name("data") / "variables.toml"
 
 def cache_variables(home: Home, environment: Environment) -> dict[str, str]:
     """Environment variables for a process that runs in it: variable → absolute folder."""
-    folder = _folder(home, environment.fingerprint)
+    folder = cache_of(home, environment.fingerprint)
     named = tomllib.loads(_DATA.read_text(encoding="utf-8"))["caches"]
     return {variable: str(folder / name) for variable, name in named.items()}
 
 
 def stale_caches(home: Home, there: Iterable[Environment]) -> list[Path]:
     """Caches of environments that are gone; of folders of others, too, which can be compiled for again."""
-    kept = {_folder(home, environment.fingerprint) for environment in there}
+    kept = {cache_of(home, environment.fingerprint) for environment in there}
     return sorted(set((home.root / "caches").glob("*")) - kept)
 
 
@@ -35,5 +35,6 @@ def clear(folders: Iterable[Path]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _folder(home: Home, fingerprint: str) -> Path:
+def cache_of(home: Home, fingerprint: str) -> Path:
+    """The folder of all of an environment's caches."""
     return home.root / "caches" / fingerprint[:16]

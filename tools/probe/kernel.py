@@ -15,6 +15,7 @@ from memory.vocabulary import Effect
 from tools.base import ToolContext, tool
 from tools.binaries.elf import BinaryError
 from tools.binaries.library import read_compiled
+from tools.environment.caches import cache_of
 from tools.probe.importing import Artifact, ProbeResult, result_of
 from tools.probe.running import run_packed
 
@@ -37,6 +38,8 @@ class ProbeCompile(BaseModel):
     environment: str
     plan: Artifact
     cell: str
+    cold: bool = False
+    """Without what was compiled before."""
 
 
 @tool(effect=Effect.USES_GPU)
@@ -67,16 +70,17 @@ def compile_many(context: Any, asked: Sequence[ProbeCompile]) -> Iterator[ProbeR
     """The same for many modules, one after the other: a compiler takes all the cores that there are."""
     first = asked[0]
     mine = [one.cell for one in asked if one.plan == first.plan]
-    plan, folder, rows = run_packed(context, first.environment, first.plan, mine, "--cpu")
+    plan, folder, rows = run_packed(context, first.environment, first.plan, mine, "--cpu", cold=first.cold)
+    places = (folder, cache_of(context.home, plan.fingerprint))
     cells = {cell.id: cell for cell in plan.cells}
     for name in mine:
         result = result_of(plan, first.plan, cells[name], rows[name], Level.COMPILE)
-        yield _with_code(result, folder) if result.outcome is Outcome.OK else result
+        yield _with_code(result, places) if result.outcome is Outcome.OK else result
 
 
-def _with_code(result: ProbeResult, folder: Path) -> ProbeResult:
+def _with_code(result: ProbeResult, places: Sequence[Path]) -> ProbeResult:
     """The targets of what was compiled; without code for the architecture it failed all the same."""
-    targets, runs = _code(folder, result.measured, str(result.cell.arch))
+    targets, runs = _code(places, result.measured, str(result.cell.arch))
     outcome = Outcome.OK if runs else Outcome.COMPILE_FAILED
     if not targets and result.cell.units:
         outcome = Outcome.NOT_RUN  # units without kernels decide nothing
@@ -85,13 +89,13 @@ def _with_code(result: ProbeResult, folder: Path) -> ProbeResult:
     return result.model_copy(update=update)
 
 
-def _code(folder: Path, row: dict[str, Any], arch: str) -> tuple[dict[str, int], bool]:
+def _code(places: Sequence[Path], row: dict[str, Any], arch: str) -> tuple[dict[str, int], bool]:
     """Images in the objects of a row by target, and whether any of them runs on ``arch``."""
     found: Counter[str] = Counter()
     runs = False
     for name in row["compiled"].get("objects", ()):
         path = Path(str(name))
-        if not path.is_relative_to(folder):
+        if not any(map(path.is_relative_to, places)):
             continue  # what a row says is data: nothing else is opened
         try:
             compiled = read_compiled(path)

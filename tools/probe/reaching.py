@@ -1,7 +1,7 @@
 """``plan_probes``: from the functions that an engine's backends lead to, the probes that would test them.
 
-A backend is tested by the operations that its trace passes through. Which of an operation's own backends it
-is, its name says: ``…_cutlass`` is ``cutlass`` of a library with one; else the library chooses (``auto``).
+A backend is tested by the operations that its trace passes through. Which of a function's own backends it is,
+its name says: ``x_cutlass`` is ``cutlass`` where there is one; else, and in a class, the library chooses.
 """
 
 from __future__ import annotations
@@ -146,8 +146,11 @@ def _tests(cell: Cell, one: Reached, environment: Environment, quantisation: str
         made_for = operation.get("scenario", {}).get(QUANTISATION)
         if made_for is not None and made_for.partition("_")[0] != quantisation:
             return False  # "fp8_block" is one of several kinds of "fp8"
-    choices = backends_of(environment, function) or ()
-    return cell.choice is None or cell.choice in _meant(one.runs or one.backend, choices)
+    if cell.choice is None:
+        return True
+    if function.partition(":")[2][0].isupper():
+        return cell.choice == AUTO  # a wrapper that an engine makes and plans
+    return cell.choice in _meant(one.runs or one.backend, backends_of(environment, function) or ())
 
 
 def _meant(backend: str, choices: tuple[str, ...]) -> tuple[str, ...]:

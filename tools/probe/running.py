@@ -15,6 +15,7 @@ from typing import Any
 from memory.artifacts import Artifacts
 from memory.home import Home
 from tools.base import ToolError
+from tools.environment.caches import cache_of
 from tools.environment.child import allowed_environment, run_child
 from tools.environment.full import interpreter
 from tools.environment.model import Environment
@@ -34,10 +35,17 @@ STOPPED = "stopped early"
 
 
 def run_packed(
-    context: Any, environment: str, sha256: str, cells: Sequence[str], *arguments: str
+    context: Any,
+    environment: str,
+    sha256: str,
+    cells: Sequence[str],
+    *arguments: str,
+    cold: bool = False,
 ) -> tuple[Plan, Path, dict[str, Measured]]:
     """Run ``cells`` of a plan; returns the plan, its folder, and a row for each cell. ``arguments``: more for
-    ``run.py``. Raises :class:`ToolError` where it did not come to its end, in the words of the program."""
+    ``run.py``; ``cold``: without what was compiled before.
+
+    Raises :class:`ToolError` where it did not come to its end, in the words of the program."""
     opened = open_for(context, environment)
     plan = plan_of(Artifacts(context.home.artifacts), sha256)
     if opened.fingerprint != plan.fingerprint:
@@ -45,6 +53,8 @@ def run_packed(
     # An investigation has a folder of its own: the same plan tried in another one is measured anew.
     folder = _packed(plan, sha256, context.home, str(getattr(context, "transcript", "")))
     chosen = [f"--cell={cell}" for cell in dict.fromkeys(cells)]
+    if not cold:
+        chosen.append(f"--cache={cache_of(context.home, opened.fingerprint)}")
     code, said = _run(folder, opened, plan, [*arguments, *chosen], cells, context)
     path = folder / "results.jsonl"
     rows = read_results(path.read_bytes()).rows if path.is_file() else {}

@@ -30,16 +30,24 @@ _ALLOWED = (
 
 class Serving:
     """``limits``: ``memory_bytes`` of the worker, ``gpu_memory_share``, ``caches`` (variable → folder), and
-    ``environment`` (variables that say what is compiled for)."""
+    ``environment`` (variables that say what is compiled for). ``kept``: where what was compiled is
+    looked for, instead of below ``folder``."""
 
     def __init__(
-        self, folder: Path, limits: dict[str, Any], site: list[str], device: str, gpu: str | None
+        self,
+        folder: Path,
+        limits: dict[str, Any],
+        site: list[str],
+        device: str,
+        gpu: str | None,
+        kept: Path | None = None,
     ) -> None:
         self._folder = folder
         self._limits = limits
         self._site = [str(Path(one).resolve()) for one in site]
         self._device = device
         self._gpu = gpu
+        self._kept = kept
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe = -1
         self._buffer = b""
@@ -132,7 +140,7 @@ class Serving:
         self._pipe, self._buffer = reads, b""
 
     def _cache(self) -> Path:
-        return self._folder / "cache"
+        return self._folder / "cache" if self._kept is None else self._kept
 
     def _empty(self) -> Path:
         folder = self._folder / "empty"

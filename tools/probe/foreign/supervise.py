@@ -1,6 +1,7 @@
 """The program of a packed probe: takes the plan's cells one by one to a worker, and writes a row for each.
 
     python -P run.py [--site FOLDER] [--gpu N|UUID] [--minutes N] [--wait SECONDS] [--cell ID]… [--again]
+                     [--cache FOLDER]
 
 Rows are appended to ``results.jsonl`` and on disk before the next cell begins: what was killed, or had no
 disk left, goes on where it was when it is started again. Exit codes: 0 all rows are there; 2 wrong input;
@@ -44,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cell", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--again", action="store_true", help="try cells again that ran out of time")
     parser.add_argument("--seconds", type=float, help="limit for each cell, instead of the plan's")
+    parser.add_argument("--cache", type=Path, help="where what is compiled is kept, instead of here")
     parser.add_argument("--cpu", action="store_true", help="rehearse without a GPU; never counts as measured")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -101,7 +103,7 @@ def _run(folder: Path, given: argparse.Namespace) -> int:
         if given.cell:
             left = [cell for cell in left if cell["id"] in given.cell]
         uuid = gpu.uuid if gpu else None
-        with Serving(folder, plan["limits"], given.site, device, uuid) as serving:
+        with Serving(folder, plan["limits"], given.site, device, uuid, given.cache) as serving:
             return _all(serving, left, given, results, lambda: _back(uuid, before))
 
 

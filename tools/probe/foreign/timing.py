@@ -58,6 +58,29 @@ def timed(call: Callable[[], Any]) -> dict[str, float]:
     }
 
 
+def captured(call: Callable[[], Any]) -> Callable[[], Any] | None:
+    """The same call as a graph that is replayed, without the host's part. None where that fails."""
+    torch = the_torch()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    try:
+        with torch.cuda.stream(stream):
+            call()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            call()
+        graph.replay()
+        torch.cuda.synchronize()
+    except Exception as error:
+        if type(error).__name__ == "AcceleratorError" and "captur" not in str(error):
+            raise  # the context is broken: nothing after it would count
+        return None
+    replay: Callable[[], Any] = graph.replay
+    return replay
+
+
 def by_triton(call: Callable[[], Any]) -> float | None:
     """The median that ``triton.testing.do_bench`` measures; None where there is no triton."""
     with contextlib.suppress(ImportError):
