@@ -37,6 +37,9 @@ __all__ = ["DEFAULT_ENGINE", "NoArchitectureError", "QuestionError", "parse_ques
 
 USAGE = 'ask for a model on an architecture, e.g. agent investigate "qwen3.5 nvfp4 on sm120"'
 
+NO_MODEL = "no model was named: model-specific rules are not applied"
+NO_QUANTISATION = "no quantisation was named: each backend is judged by its component's default"
+
 _VERSION = re.compile(r"v?(\d+(\.\d+)+[a-z0-9.+-]*)", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _SIZE = re.compile(r"a?\d+(\.\d+)?[bt]", re.IGNORECASE)
@@ -87,9 +90,9 @@ def parse_question(
     chosen_engine = _one_engine(reading, engine, installed)
     chosen_arch = one_architecture(reading, arch, tuple(dict.fromkeys(local_archs)))
     if quantisation is None:
-        reading.assumed.append("no quantisation was named: each backend is judged by its component's default")
+        reading.assumed.append(NO_QUANTISATION)
     if model is None:
-        reading.assumed.append("no model was named: model-specific rules are not applied")
+        reading.assumed.append(NO_MODEL)
     return Target(
         question=text,
         model=model,

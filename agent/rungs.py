@@ -94,7 +94,9 @@ class Static:
 
     def calls(self, board: Board, hypotheses: Sequence[HypothesisChanged]) -> list[Call]:
         target = _target(board)
-        scenario = board.opened.options.get("scenario", {}) if board.opened else {}
+        options = board.opened.options if board.opened else {}
+        scenario = options.get("scenario", {})
+        sizes: dict[str, Any] = {name: options[name] for name in ("checkpoint", "tp") if name in options}
         return [
             Call(
                 self.tool,
@@ -107,6 +109,7 @@ class Static:
                     "model_classes": list(target.model_classes),
                     "quantisation": target.quantisation,
                     "scenario": scenario_for(scenario, one.component),
+                    **sizes,
                 },
                 why=f"does the source let {one.backend} through on {one.arch}",
                 rung=self.name,

@@ -17,8 +17,13 @@ from conftest import Wheels
 from viability_fixtures.support import COMPONENT, METHOD, Context, Engine
 
 from agent.cli.main import cli, run
+from agent.rungs import Static
+from agent.session import board_of
+from memory.artifacts import Artifacts
 from memory.home import Home
+from memory.vocabulary import HypothesisState
 from tools.viability.trace import ExplainInput, Trace, TraceInput, trace_many
+from transcripts.events import HypothesisChanged
 
 SECOND = Path(__file__).parent / "viability_fixtures" / "second"
 LINEAR = "sglang/srt/layers/linear.py"
@@ -261,6 +266,29 @@ def test_the_commands_take_a_config_and_a_number_of_ranks(engine: Engine, tmp_pa
     )
     found = {row["backend"]: row["because"] for row in json.loads(rows.stdout)["backends"]}
     assert found["amber"] == "parallelism"
+
+
+def test_an_investigation_judges_for_a_models_config_and_the_gpus_that_were_named(
+    engine: Engine, home: Home, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(CONFIG), encoding="utf-8")
+    given = ["-e", str(engine.root), "--model-config", str(file), "--driver", "planner", "--json"]
+    shown = CliRunner().invoke(cli, ["investigate", "on 4x sm100", *given], standalone_mode=False)
+    answer = json.loads(shown.stdout)
+    assert (answer["target"]["model"], answer["target"]["gpu_count"]) == (CONFIG["architectures"][0], 4)
+    assert answer["target"]["model_classes"] == CONFIG["architectures"]
+    assert any("sizes as in the model's config" in one for one in answer["target"]["assumed"])
+
+    board = board_of(home.transcripts / f"{answer['transcript']}.jsonl", Artifacts(home.artifacts))
+    asked = HypothesisChanged(
+        id="h", component=COMPONENT, backend="amber", arch="sm100", state=HypothesisState.OPEN, because=""
+    )
+    (call,) = Static().calls(board, [asked])
+    gate(engine, "if input_size % 32 != 0:\n    raise ValueError('blocks of 32')")
+    (trace,) = trace_many(Context(home), [TraceInput.model_validate(call.input)])
+    assert said(trace) == ("blocked", "parallelism")
+    assert trace.scenario["tp"] == "4"
 
 
 @pytest.mark.parametrize(

@@ -237,3 +237,16 @@ def test_a_way_that_does_not_ask_for_the_value_is_no_pass(engine: Engine) -> Non
         assert engine.trace(backend, "sm90").row.verdict in {Verdict.REROUTED, Verdict.UNKNOWN}
     assert engine.trace("amber", "sm100").row.verdict is PASSES
     assert engine.trace("birch", "sm120").row.verdict is BLOCKED
+
+
+def test_what_a_kernel_gives_is_a_tensor_on_its_device(engine: Engine) -> None:
+    """Which of the arguments tells the device makes no difference: it is one and the same."""
+    before_elm(
+        engine,
+        "first = None\nfor one in (otherlib.packed(x), x):\n    if isinstance(one, torch.Tensor):\n"
+        "        first = one\n        break\n"
+        "if first is not None and torch.cuda.get_device_capability(first.device.index)[0] == 12:\n"
+        "    raise ValueError",
+    )
+    trace = engine.trace("elm", "sm120")
+    assert (trace.row.verdict, trace.row.because) == (BLOCKED, Because.ARCHITECTURE)

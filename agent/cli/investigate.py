@@ -10,6 +10,8 @@ from agent.cli.common import (
     CommandError,
     engine_option,
     json_option,
+    model_config_of,
+    model_options as checkpoint_options,
     one_source,
     package_options,
     progress,
@@ -36,6 +38,7 @@ from agent.cli.run_options import Running, run_options
 @run_options
 @model_options
 @scenario_option
+@checkpoint_options
 @click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
 @json_option
 def investigate(
@@ -54,6 +57,8 @@ def investigate(
     allow: tuple[str, ...],
     yes: bool,
     scenario: tuple[str, ...],
+    model_config: str | None,
+    tp: int | None,
     everything: bool,
     as_json: bool,
 ) -> int:
@@ -68,6 +73,7 @@ def investigate(
       agent investigate "qwen3.5 nvfp4 on sm120"
       agent investigate "qwen3.5 nvfp4 on 8x RTX PRO 6000" sglang==0.5.9 flashinfer-python==0.6.5
       agent investigate "qwen3.5 nvfp4 on sm120" -e work --run probes --gpu-minutes 10
+      agent investigate "qwen3.5 on 8x H200" --model-config Qwen3.5-NVFP4/config.json
       agent investigate "deepseek v3.2 fp8 on h200" -e ~/venv/lib/python3.12/site-packages --json
     """
     running = Running(run, gpu, gpu_minutes)
@@ -87,7 +93,7 @@ def investigate(
     home = the_home()
     requirements = requirements_of(packages, positional)
     one_source(environment, requirements)
-    facts = scenario_of(scenario)
+    facts, checkpoint = scenario_of(scenario), model_config_of(model_config)
     understand = partial(parse_question, question, arch=arch, engine=engine, requirements=requirements)
     local: tuple[str, ...] = ()
     try:
@@ -105,6 +111,15 @@ def investigate(
 
         # Which engine is meant may be for the environment to say.
         target = understand(local_archs=local, installed=open_environment(home, environment).packages)
+    about_model: dict[str, object] = {}
+    if checkpoint is not None:
+        from tools.viability.checkpoint import read_checkpoint
+
+        about_model["checkpoint"] = read_checkpoint(checkpoint, "--model-config").text
+        # The launch command divides the model over all GPUs that were named.
+        tp = tp or target.gpu_count
+    if tp is not None:
+        about_model["tp"] = tp
     progress(f"understood: {understood(target)}, engine {target.engine}")
     about = ModelOptions(model, budget, allow, yes)
     chosen = about.driver(driver)
@@ -120,6 +135,7 @@ def investigate(
         "engine": engine,
         "scenario": facts,
         "local_archs": list(local),
+        **about_model,
         **running.recorded(),
         "llm": about.recorded(home) if chosen == "llm" else None,
     }

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.board import Board
-from agent.question import QuestionError, parse_question
+from agent.question import NO_MODEL, NO_QUANTISATION, QuestionError, parse_question
 from agent.scenario import NONE, keys, not_declared, wrong_component, wrong_value
 from memory.vocabulary import Target
 from tools.engines.options import Option, is_backend_option
+from tools.viability.checkpoint import read_checkpoint
 from transcripts.events import Called, Concluded, Opened, Returned
 
 
@@ -66,6 +67,7 @@ def target_of(board: Board, opened: Opened) -> Target:
         installed=options.get("packages", ()),
         local_archs=options.get("local_archs", ()),
     )
+    target = _as_config_says(target, options)
     if given := options.get("scenario"):
         said = ", ".join(f"{key}={value}" for key, value in given.items())
         target = target.model_copy(update={"assumed": (f"as given, {said}", *target.assumed)})
@@ -78,6 +80,22 @@ def target_of(board: Board, opened: Opened) -> Target:
         assumed = target.assumed if classes else (*target.assumed, _unmatched(target, output))
         target = target.model_copy(update={"model_classes": classes, "assumed": assumed})
     return target
+
+
+def _as_config_says(target: Target, options: Mapping[str, Any]) -> Target:
+    """What the question leaves open is as the options say: the number of ranks, and the model's config."""
+    if "tp" in options:
+        target = target.model_copy(update={"gpu_count": target.gpu_count or options["tp"]})
+    if "checkpoint" not in options:
+        return target
+    checkpoint = read_checkpoint(options["checkpoint"], "the model's config")
+    said = f"sizes as in the model's config ({checkpoint.digest})"
+    told = {
+        "model": target.model or checkpoint.classes[0],
+        "quantisation": target.quantisation or checkpoint.scheme(),
+        "assumed": (said, *(one for one in target.assumed if one not in (NO_MODEL, NO_QUANTISATION))),
+    }
+    return target.model_copy(update=told)
 
 
 def _unmatched(target: Target, match: Mapping[str, Any]) -> str:

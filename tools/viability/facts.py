@@ -135,7 +135,10 @@ class Facts(Settings):
             m.crossings.append(
                 Crossing(path, frame.module.file, site, by_option, False, sure, doubts, fed=fed)
             )
-        return self.library.call(m, path, args, kwargs, frame, node)
+        given = self.library.call(m, path, args, kwargs, frame, node)
+        # A kernel that is handed data gives data.
+        kernel = works and not ours and type(given) is Unknown and root in self.kernel_packages
+        return dataclasses.replace(given, runtime=True) if kernel else given
 
     def call_built(
         self, m: Machine, f: Built, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any

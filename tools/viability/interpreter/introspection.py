@@ -79,7 +79,8 @@ def is_instance(m: Machine, value: Any, kind: Any) -> bool | None:
         if isinstance(v, Union) and not isinstance(k, (Unknown, Union)):
             sides = [is_instance(m, option, k) for option in v.options]
             return sides[0] if all(side is sides[0] for side in sides) else None
-        return None
+        given = isinstance(v, Unknown) and v.runtime and v.fact  # what a kernel gives
+        return True if given and isinstance(k, External) and k.path == "torch.Tensor" else None
     if isinstance(k, ClassValue):
         if isinstance(v, Instance):
             return True if v.cls.is_subclass(k) else (None if v.cls.has_unknown_base else False)
