@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from memory.terms import Outcome
 from tools import stopping
 from tools.base import ToolError
 from tools.quality.checked import Checked, CheckServer
-from tools.quality.client import Answer, Request, Server, base_url, read_answer
+from tools.quality.client import Answer, Request, Server, Waiting, base_url, read_answer
 from tools.quality.gate import check_server
 from tools.quality.masks import masking
 from tools.quality.paired import least_loss, mcnemar
@@ -337,3 +339,19 @@ def test_mcnemars_test_is_exact_and_says_what_it_could_have_seen() -> None:
 def test_a_stored_run_that_is_none_is_refused(home: Home, tmp_path: Path) -> None:
     with Fake() as server, pytest.raises(ToolError, match="no stored run"):
         checked(home, server, reference_run=Artifacts(home.artifacts).put(b'{"format": 1}'))
+
+
+def test_a_slow_server_is_waited_for_as_long_as_it_answers_somebody() -> None:
+    now = time.monotonic()
+    clock = Waiting(600, math.inf)
+    assert clock.left(now - 700) < 0, "nobody was answered since it was asked"
+    clock.answered = now
+    assert 0 < clock.left(now - 700) <= 600
+    assert Waiting(600, now - 1).left(now) < 0
+
+
+def test_time_that_is_used_up_says_nothing_of_the_server(home: Home) -> None:
+    with Fake(fault="hang", at=BUSY) as server:
+        found = checked(home, server, minutes=0.05, timeout=600)
+    assert found.outcome is Outcome.NOT_RUN
+    assert "stopped after 0.05 minutes" in found.because

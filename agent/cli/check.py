@@ -76,7 +76,7 @@ SHOWN = 3
     default=120,
     show_default=True,
     metavar="SECONDS",
-    help="For one answer.",
+    help="Without any answer: then it hangs.",
 )
 @click.option(
     "--minutes",

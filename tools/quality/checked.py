@@ -28,7 +28,7 @@ class CheckServer(BaseModel):
     random_weights: bool = False
     """What it says means nothing: only numbers, repeats and load are looked at."""
     timeout: float = Field(default=120, gt=0, le=3600)
-    """Seconds for one answer."""
+    """Seconds without any answer, after which one is not waited for any more."""
     minutes: float = Field(default=15, gt=0, le=600)
     engine: str | None = None
     environment: str = ""

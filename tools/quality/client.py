@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,7 +38,7 @@ _LONGEST = 400
 _SURELY_NOT = -1000.0
 """A chosen token has no such logprob; some engines write one where they have none that is a number."""
 
-Ended = Literal["answered", "refused", "failed", "broken", "unreachable", "timed_out"]
+Ended = Literal["answered", "refused", "failed", "broken", "unreachable", "timed_out", "cut_off"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Token:
 @dataclass(frozen=True)
 class Answer:
     """``refused``: an HTTP status below 500, ``failed``: one from there on, ``broken``: a connection that
-    ended in between. ``tokens`` is empty where the server gives no logprobs; ``finite``: all are numbers."""
+    ended in between, ``cut_off``: by us, when all time was used up. ``tokens`` is empty where the server
+    gives no logprobs; ``finite``: all are numbers."""
 
     ended: Ended
     text: str = ""
@@ -122,15 +124,17 @@ class Server:
         *,
         in_flight: int,
         seconds: float,
-        told: Callable[[int], None] = lambda _: None,
+        until: float = math.inf,
     ) -> list[Answer]:
-        """The answers in the order of ``requests``; at most ``in_flight`` at once, ``seconds`` for each.
+        """The answers in the order of ``requests``; at most ``in_flight`` at once.
 
-        ``told``: called with how many are there. Stops where this thread is asked to.
+        A request has timed out when for ``seconds`` neither it nor any other was answered: a server that is
+        slow answers somebody. ``until``, a moment of ``time.monotonic``, cuts off all. Stops where this
+        thread is asked to.
         """
-        return asyncio.run(self._all(requests, in_flight, seconds, told))
+        return asyncio.run(self._all(requests, in_flight, seconds, until))
 
-    def _options(self, seconds: float) -> dict[str, Any]:
+    def _options(self, seconds: float | None) -> dict[str, Any]:
         host = urlsplit(self.url).hostname or ""
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         # A server on this machine is never asked through a proxy.
@@ -138,22 +142,18 @@ class Server:
         return {"base_url": self.url, "headers": headers, "timeout": seconds, "trust_env": not near}
 
     async def _all(
-        self, requests: Sequence[Request], in_flight: int, seconds: float, told: Callable[[int], None]
+        self, requests: Sequence[Request], in_flight: int, seconds: float, until: float
     ) -> list[Answer]:
         import httpx
 
         room = asyncio.Semaphore(in_flight)
-        done = 0
+        clock = Waiting(seconds, until)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=in_flight)
-        async with httpx.AsyncClient(limits=limits, **self._options(seconds)) as client:
+        async with httpx.AsyncClient(limits=limits, **self._options(None)) as client:
 
             async def one(request: Request) -> Answer:
-                nonlocal done
                 async with room:
-                    answer = await self._limited(client, request, seconds)
-                done += 1
-                told(done)
-                return answer
+                    return await self._limited(client, request, clock)
 
             asked = asyncio.gather(*(one(request) for request in requests))
             watch = asyncio.ensure_future(_watch())
@@ -169,14 +169,23 @@ class Server:
                 with suppress(asyncio.CancelledError, stopping.Stopped):
                     await asked
 
-    async def _limited(self, client: httpx.AsyncClient, request: Request, seconds: float) -> Answer:
+    async def _limited(self, client: httpx.AsyncClient, request: Request, clock: Waiting) -> Answer:
         began = time.monotonic()
+        asking = asyncio.ensure_future(self._one(client, request))
         try:
-            async with asyncio.timeout(seconds):
-                answer = await self._one(client, request)
-        except TimeoutError:
-            answer = Answer("timed_out", error=f"no answer after {seconds:g} s")
-        return replace(answer, seconds=time.monotonic() - began)
+            while (left := clock.left(began)) > 0:
+                await asyncio.wait({asking}, timeout=left)
+                if asking.done():
+                    clock.answered = time.monotonic()
+                    return replace(asking.result(), seconds=clock.answered - began)
+        finally:
+            asking.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await asking
+        gone = time.monotonic() - began
+        if time.monotonic() >= clock.until:
+            return Answer("cut_off", error="the time was used up", seconds=gone)
+        return Answer("timed_out", error=f"no answer after {gone:.0f} s", seconds=gone)
 
     async def _one(self, client: httpx.AsyncClient, request: Request) -> Answer:
         while True:
@@ -288,6 +297,18 @@ def base_url(url: str) -> str:
     if not sound or parts.username or parts.query or parts.fragment:
         raise ToolError(f"{url[:80]!r} is no address of a server; expected e.g. http://127.0.0.1:30000")
     return url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+@dataclass
+class Waiting:
+    """How long may be waited: ``answered`` is when the last answer came, to whichever request."""
+
+    seconds: float
+    until: float
+    answered: float = -math.inf
+
+    def left(self, began: float) -> float:
+        return min(max(began, self.answered) + self.seconds, self.until) - time.monotonic()
 
 
 async def _watch() -> None:

@@ -239,16 +239,19 @@ class _Gate:
     def _ask(
         self, requests: Sequence[Request], in_flight: int, what: str = "", server: Server | None = None
     ) -> list[Answer]:
-        left = 60 * self.args.minutes - (time.monotonic() - self.began)
-        if left <= 0:
+        until = self.began + 60 * self.args.minutes
+        if time.monotonic() >= until:
             raise _TimeUpError
-        seconds = min(max(self.args.timeout, PATIENCE * self.slowest), left)
+        seconds = max(self.args.timeout, PATIENCE * self.slowest)
         run = getattr(self.context, "transcript", "") or str(self.args.seed)
         salted = [replace(one, salt=f"{run}-{place}") for place, one in enumerate(requests, self.requests)]
         self.requests += len(requests)
         if what:
             self.context.progress(f"{what}: {len(requests)} requests, {in_flight} at once")
-        return (server or self.server).ask(salted, in_flight=in_flight, seconds=seconds)
+        answers = (server or self.server).ask(salted, in_flight=in_flight, seconds=seconds, until=until)
+        if any(one.ended == "cut_off" for one in answers):
+            raise _TimeUpError
+        return answers
 
     def _kept(self) -> str | None:
         if not self.stages or self.stages[0].outcome is not Outcome.OK:
