@@ -13,6 +13,7 @@ from memory.canonical import sha256_of
 from memory.clock import hypothesis_id
 from memory.vocabulary import HypothesisState
 from transcripts.events import (
+    Asked,
     Called,
     Concluded,
     Event,
@@ -23,6 +24,7 @@ from transcripts.events import (
     Resumed,
     Returned,
     Said,
+    Steered,
     Understood,
 )
 
@@ -59,6 +61,12 @@ class Board:
     llm: dict[str, Any] = field(default_factory=dict)
     """The option ``llm``: which model decides, and what it may spend (:meth:`agent.budget.Budget.of`)."""
     conversation: Conversation = field(init=False)
+    steered: list[Steered] = field(default_factory=list)
+    """What a person asked for while it ran, in order."""
+    untold: list[Steered] = field(default_factory=list)
+    """Of that what no model was told yet."""
+    stopping: bool = False
+    """Whether a person asked that nothing more be done."""
     led: bool = False
     """Whether somebody other than the planner decides by now: a model that was told of it, or a client."""
     _noted: set[str] = field(default_factory=set)
@@ -86,7 +94,7 @@ class Board:
                 self.opened, self.driver = event.data, driver
                 self.llm = dict(event.data.options.get("llm") or {})
             case Resumed(driver=driver, again=again, llm=llm):
-                self.concluded, self.driver = None, driver
+                self.concluded, self.driver, self.stopping = None, driver, False
                 self.llm = renewed(self.llm, llm)
                 for name in again:
                     self._forget(name)
@@ -104,6 +112,12 @@ class Board:
                 self.found_by.setdefault(finding.id, self.latest or "")
             case Noted(text=text):
                 self._noted.add(sha256_of(text))
+            case Steered(asks=asks):
+                self.steered.append(event.data)
+                self.untold.append(event.data)
+                self.stopping |= asks == "stop"
+            case Asked():
+                self.untold.clear()
             case Concluded():
                 self.concluded = event.data
             case Said():
@@ -139,6 +153,22 @@ class Board:
     def unanswered(self) -> list[str]:
         """Calls that were made and have not returned, in order."""
         return self.calls.open
+
+    def heeded(self) -> set[str]:
+        """Messages of a person that are on record."""
+        return {one.message for one in self.steered}
+
+    def skips(self, component: str, backend: str) -> bool:
+        """Whether a person asked, after all else that they asked of it, to leave a backend alone."""
+        return self._asked_of(component, backend) == "skip"
+
+    def prefers(self, component: str, backend: str) -> bool:
+        """Whether a person asked to test a backend before others."""
+        return self._asked_of(component, backend) == "prefer"
+
+    def _asked_of(self, component: str, backend: str) -> str | None:
+        about = (one for one in reversed(self.steered) if one.component == component)
+        return next((one.asks for one in about if one.backend in {None, backend}), None)
 
     def noted(self, text: str) -> bool:
         """Whether this was noted."""
@@ -187,6 +217,11 @@ class Board:
 
     def in_state(self, *states: HypothesisState) -> list[HypothesisChanged]:
         return [one for one in self.hypotheses.values() if one.state in states]
+
+
+def steering(steered: Steered) -> str:
+    """What a person asked for, in words."""
+    return " ".join(filter(None, (steered.asks, steered.component, steered.backend)))
 
 
 def _asked(tool: str, given: Mapping[str, Any]) -> str:

@@ -62,6 +62,9 @@ def _parts(data: dict[str, Any]) -> Iterator[str]:
             yield f"{data.get('request')} {data.get('status')}"
             yield str(data.get("error") or "")
             yield ", ".join(f"{name} {number}" for name, number in _dict(data.get("usage")).items())
+        case "steered":
+            about = "/".join(str(data[key]) for key in ("component", "backend") if data.get(key))
+            yield f"a person asked: {data.get('asks')} {about}"
         case "noted":
             yield str(data.get("text", ""))
         case "concluded":

@@ -10,7 +10,7 @@ and reads the answer off the board.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -34,6 +34,7 @@ from transcripts.events import (
     Resumed,
     Returned,
     Said,
+    Steered,
     Understood,
 )
 from transcripts.found import change_in, finding_in
@@ -121,6 +122,8 @@ class Investigation:
     """Told of every event once it is on disk; the store keeps its rows up to date with it."""
     interrupts: Interrupts = field(default_factory=Interrupts)
     model: Model | None = None
+    inbox: Callable[[Container[str]], Iterable[Steered]] = lambda _: ()
+    """What a person asked for meanwhile; told what has been heeded already."""
     _calls: int = field(default=0, init=False)
 
     def run(self) -> Concluded:
@@ -132,6 +135,9 @@ class Investigation:
             for _ in range(MOST_TURNS):
                 if self.board.concluded is not None:
                     return self.board.concluded
+                self._heed()
+                if self.board.stopping:
+                    return self._conclude("stopped", 4, "stopped as asked; what was found so far is kept")
                 self._turn(self.driver.decide(self.board))
             return self._conclude("stopped", 4, f"stopped after {MOST_TURNS} decisions without an answer")
         except (KeyboardInterrupt, Stopped):
@@ -169,12 +175,21 @@ class Investigation:
             self.record(change)
         if decision.ask is not None:
             self._ask(decision.ask)
-        for group in self.executor.groups(decision.calls):
+        for number, group in enumerate(self.executor.groups(decision.calls)):
             if self.board.concluded is not None:
                 break  # one of them was the end
+            if number and self._heed():
+                return  # what is left of the decision may be another now
             self._run(group)
         if decision.conclude is not None:
             self.record(decision.conclude)
+
+    def _heed(self) -> bool:
+        """Put on record what a person asked for meanwhile; returns whether there was anything."""
+        messages = list(self.inbox(self.board.heeded()))
+        for message in messages:
+            self.record(message)
+        return bool(messages)
 
     def _ask(self, asked: Asked) -> None:
         if self.model is None:

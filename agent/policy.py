@@ -105,3 +105,21 @@ class Supervised:
                 f"read_artifact shows it again, of={same[1]}"
             )
         return self.grants.rule(tool, called)
+
+
+@dataclass(frozen=True)
+class Heeding:
+    """Rules under which nothing is tested that a person asked to skip, whoever decides."""
+
+    board: Board
+    rules: Rules
+
+    def rule(self, tool: AnyTool, called: Called) -> Ruling:
+        component, backend = (str(called.input.get(key)) for key in ("component", "backend"))
+        if self.board.led and called.tool not in _SAYING and self.board.skips(component, backend):
+            return Ruling(f"not run: the person asked to skip {component} {backend}")
+        return self.rules.rule(tool, called)
+
+
+_SAYING = frozenset({"record_finding", "update_hypothesis", "propose_hypothesis"})
+"""Tools that test nothing: what is known of what is skipped may be said."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +41,7 @@ from transcripts.events import (
     Resumed,
     Returned,
     Said,
+    Steered,
 )
 from transcripts.found import change_in, finding_in
 
@@ -112,6 +113,14 @@ class Tape:
         while (event := self.peek(count)) is not None and isinstance(event.data, Called):
             count += 1
         return count
+
+    def steered(self, heeded: Container[str]) -> Iterator[Steered]:
+        """What was asked for then, where it was heeded."""
+        del heeded
+        ahead = 0
+        while (event := self.peek(ahead)) is not None and isinstance(event.data, Steered):
+            yield event.data
+            ahead += 1
 
     def append(self, body: Body) -> Event:
         """The recorded event that ``body`` is. Where something else comes next raises :class:`StoppedError`,
@@ -226,7 +235,9 @@ def replay(
         driver = drivers(board.driver if resumed is None else resumed.driver)
         if isinstance(driver, Outside):
             driver = Outside(partial(_decided_outside, tape))
-        investigation = Investigation(name, tape, board, driver, Recorded(tape, whole), model=Answers(tape))
+        investigation = Investigation(
+            name, tape, board, driver, Recorded(tape, whole), model=Answers(tape), inbox=tape.steered
+        )
         with suppress(StoppedError):
             if resumed is not None:
                 # What it found open, and what it gave another chance, follows from the events before it.

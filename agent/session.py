@@ -18,7 +18,7 @@ from agent.drivers import DriverError, make_driver
 from agent.execute import Batch, Cap, Executor, batch_functions
 from agent.interrupts import Interrupts
 from agent.loop import Driver, Investigation, Model
-from agent.policy import PERSON, Grants, Rules, Supervised
+from agent.policy import PERSON, Grants, Heeding, Rules, Supervised
 from memory.artifacts import ArtifactError, Artifacts, document
 from memory.canonical import canonical
 from memory.clock import Clock, Ids, SystemClock
@@ -30,6 +30,7 @@ from tools.registry import registry
 from transcripts.catch_up import Follower
 from transcripts.chain import LogError
 from transcripts.events import Concluded, Opened, Resumed
+from transcripts.inbox import Inbox
 from transcripts.log import Log, read
 from transcripts.reader import transcript_path
 from transcripts.redaction.secrets import JSON, redacted
@@ -121,7 +122,8 @@ class Setting:
     def executor(self, home: Home, board: Board, artifacts: Artifacts, driver: str) -> Executor:
         opened = board.opened
         assert opened is not None, "readers refuse a log that begins with anything else"
-        rules = self.policy if driver != LLM else Supervised(board, self.policy, self.grants)
+        deciding = self.policy if driver != LLM else Supervised(board, self.policy, self.grants)
+        rules = Heeding(board, deciding)
         return Executor(
             self.all_tools(driver),
             Running(home, self.say, opened.investigation, board, self.interpreter),
@@ -261,7 +263,8 @@ def _investigation(
     name = board.opened.investigation
     executor = setting.executor(home, board, Artifacts(home.artifacts), driver.name)
     model = setting.endpoint(driver.name, home)
-    return Investigation(name, log, board, driver, executor, follower.follow(log.path), interrupts, model)
+    folded, inbox = follower.follow(log.path), Inbox(log.path)
+    return Investigation(name, log, board, driver, executor, folded, interrupts, model, inbox)
 
 
 def board_of(path: Path, artifacts: Artifacts) -> Board:

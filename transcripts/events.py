@@ -162,6 +162,21 @@ class Answered(Contract):
     """Seconds spent waiting to retry."""
 
 
+class Steered(Contract):
+    """What a person asked of the investigation while it ran, heeded before the next step.
+
+    ``skip``: nothing more is tested of it; ``prefer``: it is tested before others; ``stop``: nothing more is
+    done. Of a ``component``, of one ``backend`` of it, or (``stop``) of neither.
+    """
+
+    kind: Literal["steered"] = "steered"
+    message: Annotated[str, Field(pattern=r"^[0-9a-f]{1,32}$")]
+    """Its id: a message counts once."""
+    asks: Literal["skip", "prefer", "stop"]
+    component: Annotated[str, Field(max_length=200)] | None = None
+    backend: Annotated[str, Field(max_length=200)] | None = None
+
+
 class Noted(Contract):
     """Something worth keeping that changes nothing: a warning, a decision of the driver."""
 
@@ -192,6 +207,7 @@ Body = Annotated[
     | Asked
     | Answered
     | Noted
+    | Steered
     | Concluded,
     Field(discriminator="kind"),
 ]

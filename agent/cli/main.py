@@ -42,6 +42,7 @@ COMMANDS = {
     "explain": ("agent.cli.explain:explain", "Why a backend is let through or not, hop by hop."),
     "diagnose": ("agent.cli.diagnose:diagnose", "A crash log: what failed first, why, what helps."),
     "resume": ("agent.cli.resume:resume", "Go on with an investigation that was stopped."),
+    "steer": ("agent.cli.steer:steer", "Ask something of an investigation that runs."),
     "replay": ("agent.cli.replay:replay", "Check a transcript, or decide it again from its results."),
     "report": ("agent.cli.report:report", "An answer again, from its transcript."),
     "transcripts": ("agent.cli.transcripts:transcripts", "Read what was done."),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from agent.board import Board
+from agent.board import Board, steering
 from agent.board_text import board_text, result_text
 from agent.budget import Budget
 from agent.conversation import Message, asked_for
@@ -86,6 +86,9 @@ class Investigator:
     def _go_on(self, board: Board, messages: Sequence[Message]) -> Decision:
         """Say ``messages`` and ask on: for the last time where the budget is used up."""
         talk = board.conversation
+        if board.untold:
+            said = "; ".join(map(steering, board.untold))
+            messages = [*messages, {"role": "user", "content": prompt("steered").format(said=said)}]
         if why := _at_its_end(board):
             last = prompt("last").format(why=why)
             return self._ask(board, [*messages, {"role": "user", "content": last}], last=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.answers import conclusion
-from agent.board import Board
+from agent.board import Board, steering
 from agent.disputes import disputed
 from agent.drivers.ground import declared, environment_of, failure, fingerprint_of, flags, target_of
 from agent.ladder import ladder
@@ -51,6 +51,8 @@ class Planner:
         if calls := [one for one in _inspect(board, opened) if not board.answered(one.tool, one.input)]:
             return Decision(calls=calls)
         if not any(called.rung for called in board.calls.values()) and (changes := self._open(board, opened)):
+            return Decision(changes=changes)
+        if changes := _left_alone(board):
             return Decision(changes=changes)
         if decision := self._climb(board):
             return decision
@@ -97,7 +99,11 @@ class Planner:
             changes = _read(board, rung)
             if changes:
                 return Decision(changes=changes)
-            ready = [one for one in board.hypotheses.values() if rung.applicable(board, one)]
+            ready = [
+                one
+                for one in board.hypotheses.values()
+                if rung.applicable(board, one) and not board.skips(one.component, one.backend)
+            ]
             if ready:
                 # All in one batch: the calls are independent, and what they read they read once.
                 return Decision(calls=_ordered(board, rung, ready))
@@ -112,9 +118,13 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
     target = board.understood.target
     name, _ = environment_of(board) or ("", {})
     options = relevant(declared(board), target.quantisation)
+    wishes = dict.fromkeys(map(steering, board.steered))
+    told = (*target.assumed, *(f"as asked while it ran: {one}" for one in wishes))
     return conclusion(
         opened=board.opened,
-        understood=board.understood,
+        understood=board.understood.model_copy(
+            update={"target": target.model_copy(update={"assumed": told})}
+        ),
         environment=name,
         fingerprint=fingerprint_of(board),
         options=options,
@@ -129,6 +139,17 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
     )
 
 
+def _left_alone(board: Board) -> list[Understood | HypothesisChanged | Noted]:
+    """Open hypotheses that a person asked to skip: nothing is known of them, and nothing will be."""
+    return [
+        one.model_copy(
+            update={"state": HypothesisState.INCONCLUSIVE, "because": "skipped, as a person asked"}
+        )
+        for one in board.in_state(HypothesisState.OPEN)
+        if board.skips(one.component, one.backend)
+    ]
+
+
 def _ordered(board: Board, rung: Rung, ready: Sequence[HypothesisChanged]) -> list[Call]:
     """The calls of a rung for all of ``ready``: what is known elsewhere says which come first, and why."""
     assert board.understood is not None
@@ -140,7 +161,8 @@ def _ordered(board: Board, rung: Rung, ready: Sequence[HypothesisChanged]) -> li
     )  # fmt: skip
     prior = {one.id: found.get((one.component, one.backend, one.arch)) for one in ready}
     weights = {name: one.weight if one is not None else 0.0 for name, one in prior.items()}
-    calls = rung.calls(board, sorted(ready, key=lambda one: -weights[one.id]))
+    wanted = {one.id: board.prefers(one.component, one.backend) for one in ready}
+    calls = rung.calls(board, sorted(ready, key=lambda one: (not wanted[one.id], -weights[one.id])))
     reasons = {name: one.because for name, one in prior.items() if one is not None}
     return [
         replace(call, why=f"{call.why}; {reasons[call.hypothesis]}") if call.hypothesis in reasons else call

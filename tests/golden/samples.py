@@ -51,6 +51,7 @@ from transcripts.events import (
     Resumed,
     Returned,
     Said,
+    Steered,
     Understood,
 )
 
@@ -141,6 +142,7 @@ BODIES: tuple[Body, ...] = (
     Answered(
         request="r1", status="ok", head="1e" * 32, error=None, usage={"total_tokens": 12}, waited=1.5,
     ),
+    Steered(message="0f" * 8, asks="skip", component="fp4_gemm", backend="alpha"),
     Noted(text="a warning"),
     Concluded(exit_reason="interrupted", exit_code=130, summary="interrupted", answer=None),
     Resumed(program="assay-agent 0.1.0", driver="planner", cut=17, open=("c2",), again=("c3",),
