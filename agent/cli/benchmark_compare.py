@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from memory.home import Home
 
 LARGEST = 256 << 20
+MEASURE = ("try_server", "benchmark_server")
+"""Tools whose results hold a benchmark."""
 
 
 @click.command()
-@click.argument("benchmarks", nargs=-1, required=True, metavar="A B [C]...")
+@click.argument("benchmarks", nargs=-1, required=True, metavar="A [B]...")
 @click.option("--html", metavar="FILE", help="One page with plots; it runs nothing and asks nobody.")
 @click.option("--markdown", metavar="FILE", help="The same as Markdown.")
 @json_option
 def compare(benchmarks: tuple[str, ...], html: str | None, markdown: str | None, as_json: bool) -> int:
-    """Compare benchmarks A and B: transcripts of `agent benchmark`, or files of its --json.
+    """Compare benchmarks A and B: transcripts in which servers were measured, or files of --json.
+
+    One in which several settings were measured is as many benchmarks.
 
     By load and metric: by how much B differs from A, with an interval over launches. Then who gives the most
     output at each load, and what nobody beats in both speed for one user and output of all. Exit 1 where
@@ -33,22 +37,25 @@ def compare(benchmarks: tuple[str, ...], html: str | None, markdown: str | None,
     Examples:
       agent compare triton.json flashinfer.json
       agent compare 20260307-3f9a1c 20260307-77b0aa --html comparison.html
+      agent compare 20260307-5d21e8 --html settings.html
       agent compare base.json a.json b.json --json
     """
-    if len(benchmarks) < 2:
-        raise CommandError("compare what with what? name two benchmarks at least")
     from agent.benchmarks_page import lines, markdown as as_markdown, page
-    from tools.benchmark.comparing import document, side_of
+    from tools.benchmark.comparing import document, sides_of
 
     home = the_home()
     sides = []
     for given, name in zip(benchmarks, _names(benchmarks), strict=True):
         try:
-            sides.append(side_of(name, _results(home, given)))
+            sides += sides_of(name, _results(home, given))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise CommandError(
                 f"{given} is no benchmark ({type(error).__name__}: {error}); expected what it wrote"
             ) from None
+    if len(sides) < 2:
+        raise CommandError(
+            f"{benchmarks[0]} has one setting alone; name another benchmark to compare it with"
+        )
     found = document(sides)
     for path, pieces in ((html, page), (markdown, as_markdown)):
         if path is not None:
@@ -72,14 +79,15 @@ def _results(home: Home, given: str) -> list[dict[str, Any]]:
     if path.is_file() and path.suffix != ".jsonl":
         return _of_file(path)
     from agent.cli.transcripts import find_transcript
-    from agent.drivers.checker import results
     from agent.session import board_of
     from memory.artifacts import Artifacts
 
     board = board_of(find_transcript(home, given, last=False), Artifacts(home.artifacts))
-    if board.opened is None or "calls" not in board.opened.options:
-        raise CommandError(f"{given} is no benchmark; see: agent transcripts list")
-    return results(board)
+    found = [board.output(called.call) for tool in MEASURE for called, _ in board.results(tool)]
+    launches = [one for one in found if isinstance(one, dict)]
+    if not launches:
+        raise CommandError(f"{given} measured no server; see: agent transcripts list")
+    return launches
 
 
 def _of_file(path: Path) -> list[dict[str, Any]]:

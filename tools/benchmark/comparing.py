@@ -111,6 +111,18 @@ def side_of(name: str, results: Sequence[Mapping[str, Any]]) -> Side:
     return Side(name, settings, itl, tuple(launches), tuple(failed), speculative)
 
 
+def sides_of(name: str, results: Sequence[Mapping[str, Any]]) -> list[Side]:
+    """A side for each setting that the results are of: one alone is called ``name``."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for result in results:
+        asked = result.get("asked") or {}
+        said = ", ".join(f"{component}={backend}" for component, backend in sorted(asked.items()))
+        groups.setdefault(said, []).append(result)
+    if len(groups) == 1:
+        return [side_of(name, results)]
+    return [side_of(said or "the engine's defaults", group) for said, group in groups.items()]
+
+
 def compare(base: Side, other: Side) -> Comparison:
     """What differs between two sides, at every load that both were measured at."""
     found = Comparison(base.name, other.name)
