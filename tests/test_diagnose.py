@@ -235,6 +235,14 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("ValueError: max_tokens_per_item (2496) is larger than the rest. Please increase it", "options"),
         ("RuntimeError: KV cache scales must be calibrated before", "quantisation"),
         ("ValueError: Model Alpha2Chat does not support LoRA", "model"),
+        ("ValueError: AlphaForCausalLM has no SGlang implementation and is not compatible", "model"),
+        ("RuntimeError: FlashAttention on older cards only supports fp16 and bf16 data type", "no_kernel"),
+        ("RuntimeError: this path only supports SM90 GPUs", "architecture"),
+        ("RuntimeError: Worker failed with error 'stream synchronize failed, error code:507018'", "fault"),
+        ("RuntimeError: NIXL_ERR_REMOTE_DISCONNECT", "communication"),
+        ("RuntimeError: No accelerator or platform plug-in is available", "machine"),
+        ("ValueError: num_heads must be divisible by the number of ranks", "options"),
+        ("ImportError: alpha requires beta>=2.0, please upgrade", "dependency"),
         ("aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected", "communication"),
         ("TimeoutError: The read operation timed out", "machine"),
         ("ValueError: Can't patch loop of type <class 'uvloop.Loop'>", "defect"),
@@ -244,6 +252,18 @@ def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: 
     found = diagnosed(SGLANG.replace("ValueError: cedar needs 10.x", error))
     assert (found.cause and found.cause.kind) == kind
     assert found.cause is None or not found.cause.certain
+
+
+def test_weights_that_do_not_fit_say_more_than_that_shapes_do_not() -> None:
+    words = "RuntimeError: The size of tensor a (3072) must match the size of tensor b (6144) at dimension 1"
+    text = SGLANG.replace("ValueError: cedar needs 10.x", words)
+    plain = diagnosed(text)
+    assert plain.cause is not None
+    assert (plain.cause.kind, plain.cause.certain) == ("defect", True)
+    frame = '  File "/opt/sglang/srt/layers/moe/layer.py", line 560, in _load_w13\n    data.copy_(loaded)\n'
+    loading = diagnosed(text.replace(words, frame + words)).cause
+    assert loading is not None
+    assert (loading.kind, loading.certain) == ("files", False)
 
 
 def test_of_a_chain_what_says_more_than_that_code_broke_counts() -> None:

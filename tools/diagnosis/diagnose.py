@@ -125,8 +125,12 @@ def _cause(reading: Reading) -> Cause | None:
     named = match is not None and (
         not chain or any(one.line <= match.line <= one.end + MESSAGE for one in chain)
     )
-    first, kind = _kind(chain) if not named else (None, None)
-    if match is not None and (named or kind is None or kind.kind == match.signature.kind):
+    # That code broke is the least that can be said: where it did may say more.
+    vague = match is not None and match.signature.kind == DEFECT
+    first, kind = _kind(chain) if not named or vague else (None, None)
+    if named and kind is not None and not kind.outranks:
+        kind = None
+    if match is not None and (kind is None or kind.kind == match.signature.kind):
         return _by_signature(match, certain=named)
     if kind is None or first is None:
         return None

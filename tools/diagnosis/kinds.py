@@ -24,6 +24,8 @@ class ExceptionKind:
     error: Any
     message: Any
     frame: Any
+    outranks: bool
+    """Whether it says more than a known message that only says that code broke."""
     anywhere: bool
     """Whether any frame may fit, not the innermost alone (outside torch, which only does as it is told)."""
 
@@ -65,6 +67,7 @@ def _kinds() -> tuple[ExceptionKind, ...]:
             error=re2.compile(entry["error"]),
             message=re2.compile(entry["message"]) if "message" in entry else None,
             frame=re2.compile(entry["frame"]) if "frame" in entry else None,
+            outranks=entry.get("outranks", False),
             anywhere=entry.get("any", False),
         )
         for entry in _data()["kind"]
