@@ -253,6 +253,22 @@ def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: 
     assert found.cause is None or not found.cause.certain
 
 
+def test_an_exception_on_a_line_of_its_own_is_all_that_some_logs_hold() -> None:
+    for line, kind in {
+        "AlphaError: something broke": None,
+        "ValueError: could not broadcast input array from shape (513,) into shape (512,)": "defect",
+        "E       RuntimeError: Expected all tensors to be on the same device": "defect",
+        "[2026-03-07 19:22:11 TP3] zmq.error.ZMQError: Address already in use": "machine",
+        "WARNING 03-07 19:22:11 [a.py:1] ImportError: libfoo is odd": None,
+        "it went on although ValueError: could not broadcast was raised": None,
+        'print("ValueError: could not broadcast")': None,
+    }.items():
+        found = diagnosed(f"a first line\n{line}\nand a last one\n")
+        assert (found.cause and found.cause.kind) == kind, line
+        assert found.first is None
+        assert found.cause is None or (found.cause.line, found.cause.certain) == (2, False)
+
+
 def test_weights_that_do_not_fit_say_more_than_that_shapes_do_not() -> None:
     words = "RuntimeError: The size of tensor a (3072) must match the size of tensor b (6144) at dimension 1"
     text = SGLANG.replace("ValueError: cedar needs 10.x", words)

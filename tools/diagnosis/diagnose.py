@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from memory.signatures import CLASSES, Match
+from memory.signatures import CLASSES, Match, Signature
 from memory.vocabulary import Contract, Outcome
 from tools.diagnosis.facts import Facts, facts, patterns
 from tools.diagnosis.kinds import DEFECT, ExceptionKind, kind_of
 from tools.engines.components import chooses_implementation, component_of
-from tools.logs import Frame, Reading, Traceback, in_order, read_log
+from tools.logs import Frame, Reading, Traceback, alone, in_order, read_log
 from tools.logs.tracebacks import MESSAGE
 from tools.sessions.candidates import raised_in
 
@@ -97,8 +97,20 @@ def _as_it_stands(found: Diagnosis, numbers: Sequence[int]) -> Diagnosis:
     return found.model_copy(update=changed)
 
 
+_ALONE = Signature(
+    id="exception 0",
+    pattern=r"(?m)(?:^|[\])|] |^E +)(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S",
+    outcome=Outcome.CRASHED,
+    kind="exception",
+    advice="",
+    sources=(),
+    fatal=False,
+)
+"""An exception on a line of its own: all that is left where a log holds no traceback."""
+
+
 def _diagnosed(log: BinaryIO) -> Diagnosis:
-    reading = read_log(log, patterns())
+    reading = read_log(log, (*patterns(), _ALONE))
     known = facts(log, reading.also, reading.matches)
     cause = _cause(reading)
     component, backend = _about(reading, known.arguments)
@@ -132,6 +144,8 @@ def _cause(reading: Reading) -> Cause | None:
         kind = None
     if match is not None and (kind is None or kind.kind == match.signature.kind):
         return _by_signature(match, certain=named)
+    if match is None and not chain and not reading.follows:
+        first, kind = next(_alone(reading.also), (None, None))
     if kind is None or first is None:
         return None
     return Cause(
@@ -144,6 +158,15 @@ def _cause(reading: Reading) -> Cause | None:
         certain=False,
         advice=kind.advice,
     )
+
+
+def _alone(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKind]]:
+    """Exceptions that stand on a line of their own, and of what kind they are."""
+    for match in matches:
+        one = alone(match.text, match.line) if match.signature is _ALONE else None
+        kind = kind_of(one) if one is not None else None
+        if one is not None and kind is not None:
+            yield one, kind
 
 
 def _kind(chain: tuple[Traceback, ...]) -> tuple[Traceback | None, ExceptionKind | None]:

@@ -2,7 +2,18 @@
 
 from tools.logs.dressing import Line, plain, undress
 from tools.logs.reading import Reading, read_log
-from tools.logs.tracebacks import Frame, Traceback, tracebacks
+from tools.logs.tracebacks import Frame, Traceback, alone, tracebacks
 from tools.logs.turned import in_order
 
-__all__ = ["Frame", "Line", "Reading", "Traceback", "in_order", "plain", "read_log", "tracebacks", "undress"]
+__all__ = [
+    "Frame",
+    "Line",
+    "Reading",
+    "Traceback",
+    "alone",
+    "in_order",
+    "plain",
+    "read_log",
+    "tracebacks",
+    "undress",
+]

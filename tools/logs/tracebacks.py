@@ -15,6 +15,8 @@ ANY_HEADER = HEADER[:-1]
 LONGEST = 400
 """Lines after which a traceback without an end is given up."""
 
+MILD = frozenset({"DEBUG", "INFO", "WARNING"})
+"""Levels of records that tell of no failure."""
 MESSAGE = 10
 """Lines of an exception's message that are kept."""
 AFTER = 20
@@ -107,6 +109,16 @@ class _Open:
 def is_frame(text: str) -> bool:
     """Whether a line that was undressed is a frame of a traceback."""
     return bool(_FRAME.match(text))
+
+
+def alone(text: str, number: int) -> Traceback | None:
+    """A line that is an exception and nothing else, as a traceback without frames; None for another line, and
+    where its level says that nothing failed."""
+    line = undress(text)
+    found = _ERROR.match(line.text.removeprefix("E ").strip())
+    if found is None or line.level in MILD:
+        return None
+    return Traceback(number, number, (), found[1], (found[2] or "").strip(), line.rank, line.level)
 
 
 def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
