@@ -32,6 +32,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '        parser.add_argument("--dust", type=int)\n'
         '        parser.add_argument("--old", action=DeprecatedAction)\n'
         '        parser.add_argument("--port", type=int)\n'
+        '        parser.add_argument("--quiet", action="store_true")\n'
         '        parser.add_argument("--attention-backend"',
     )
     text = path.read_text().replace('parser.add_argument(\n            "--attention-backend"', more[1])
@@ -41,7 +42,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     user.write_text(
         "import os\n\n\ndef use(args):\n"
         '    os.environ["SGLANG_HASTE"]\n'
-        "    return args.tensor_parallel_size, args.model_path, args.old, args.port, args.attention_backend\n"
+        "    return args.tensor_parallel_size, args.model_path, args.old, args.port\n"
+        "\n\ndef more(args):\n    return args.attention_backend, args.quiet\n"
     )
     return root
 
@@ -55,7 +57,8 @@ def remarks(reader: Reader, command: str) -> dict[str, list[str]]:
     step = launch_of(command)
     assert step is not None
     found: dict[str, list[str]] = {}
-    for one in reader.read(command, step.fields["flags"], step.fields.get("env") or {}).remarks:
+    stray = step.fields.get("stray") or ()
+    for one in reader.read(command, step.fields["flags"], step.fields.get("env") or {}, stray).remarks:
         found.setdefault(one.kind, []).append(one.name)
     return found
 
@@ -76,10 +79,33 @@ def remarks(reader: Reader, command: str) -> dict[str, list[str]]:
         (f"docker run -p 80:90 sglang {LAUNCH} --port 90", {}),
         (f"SGLANG_HASTE=1 OMP_NUM_THREADS=2 {LAUNCH}", {}),
         (f"SGLANG_HASTEN=1 {LAUNCH}", {"variable": ["SGLANG_HASTEN"]}),
+        (
+            "python -m sglang.launch_server maple/9 --dust=3 oak",
+            {
+                "argument": ["maple/9", "oak"],
+                "unused": ["--dust"],
+            },
+        ),
+        (f"{LAUNCH} --quiet loud", {"argument": ["loud"]}),
+        (f"{LAUNCH} --quiet --port 3", {}),
+        (f"{LAUNCH} --port 3 to start it", {}),
     ],
 )
 def test_what_a_command_says_wrong(reader: Reader, command: str, said: dict[str, list[str]]) -> None:
     assert remarks(reader, command) == said
+
+
+def test_a_word_of_a_launch_that_is_no_flag_is_told_from_the_model() -> None:
+    for command, model, stray in (
+        ("vllm serve maple/9 --port 3", "maple/9", None),
+        ("vllm serve maple/9 oak --port 3", "maple/9", ["oak"]),
+        ("vllm serve oak --model maple/9", "maple/9", None),
+        ("python -m sglang.launch_server oak --model-path maple/9", "maple/9", ["oak"]),
+        ("python -m sglang.launch_server --model-path maple/9 --lora-paths a b c", "maple/9", None),
+    ):
+        step = launch_of(command)
+        assert step is not None
+        assert (step.fields["model"], step.fields.get("stray")) == (model, stray), command
 
 
 def test_what_was_meant_is_named(reader: Reader) -> None:

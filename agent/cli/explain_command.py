@@ -62,7 +62,7 @@ def explain_command(
     reader = Reader(found.tree(), engine)
     options = reader.options
     variables = {str(name): str(value) for name, value in (step.fields.get("env") or {}).items()}
-    settings = reader.read(command, step.fields["flags"], variables)
+    settings = reader.read(command, step.fields["flags"], variables, step.fields.get("stray") or ())
     named = {f"${name}": variables[name] for name in reader.known_variables(variables)}
     scheme, doubt = _quantisation(engine, settings, step.fields.get("model"))
     remarks = [*settings.remarks, *doubt]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -17,6 +17,8 @@ from tools.source.tree import SourceTree
 
 _GPUS = re.compile(r"""--gpus[= ]+['"\\]*(?:(device=)([\w,-]+)|([0-9]{1,6})\b)""")
 _PORT = re.compile(r"(?:^|\s)(?:-p|--publish)[= ]+(?:[\d.]+:)?\d+:([0-9]{1,5})\b")
+_SWITCHED = ("--no-", "-O")
+"""Beginnings of flags that a parser takes in forms of its own."""
 _LOCAL = ("127.0.0.1", "localhost")
 
 
@@ -25,8 +27,8 @@ class Remark:
     """Something to say of a flag or variable. ``fails``: the launch does not get past it."""
 
     kind: str
-    """``unknown``, ``value``, ``unused``, ``deprecated``, ``contradiction``, ``variable``, or ``elsewhere``:
-    another program of the engine has the flag."""
+    """``unknown``, ``value``, ``argument`` (a word that belongs to no flag), ``unused``, ``deprecated``,
+    ``contradiction``, ``variable``, or ``elsewhere``: another program of the engine has the flag."""
     name: str
     text: str
     fails: bool = False
@@ -55,12 +57,21 @@ class Reader:
         self._texts = {file: read_bytes(tree, file) for file in walk(tree, self.profile.root, (".py",))}
         self.flags = discover_flags(self._texts, self.profile)
 
-    def read(self, command: str, given: Mapping[str, Any], variables: Mapping[str, str]) -> Settings:
+    def read(
+        self,
+        command: str,
+        given: Mapping[str, Any],
+        variables: Mapping[str, str],
+        stray: Sequence[str] = (),
+    ) -> Settings:
         """The settings of a launch: ``given`` are its flags as they are written, ``variables`` those of the
-        environment that it sets."""
+        environment that it sets, ``stray`` words that belong to none of its flags."""
         fields: dict[str, Any] = {}
         names: dict[str, str] = {}
-        remarks: list[Remark] = []
+        remarks = [
+            Remark("argument", one, f"unexpected argument {one!r}: it belongs to no flag", fails=True)
+            for one in stray
+        ]
         for name, value in given.items():
             flag = self.flags.find(name)
             if name in ALWAYS:
@@ -76,6 +87,10 @@ class Reader:
             if flag.field in fields and fields[flag.field] != value:
                 text = f"{names[flag.field]} {fields[flag.field]} and {name} {value} set the same"
                 remarks.append(remark("contradiction", text=text))
+            if flag.bare and isinstance(value, str) and not name.startswith(_SWITCHED):
+                text = f"unexpected argument {value!r}: {name} takes no value"
+                remarks.append(remark("argument", name=value, text=text, fails=True))
+                value = True
             fields[flag.field], names[flag.field] = value, name
             remarks += self._value(name, flag.field, value)
         remarks += self._unused(names)

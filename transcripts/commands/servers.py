@@ -93,26 +93,38 @@ def launch(call: Call, engine: Engine, args: Sequence[Arg]) -> Step:
     """A launch of ``engine`` with its own arguments."""
     given, words = flags(args)
     model = _first(given, engine.get("model", []))
-    if model is None and engine.get("positional") and words:
-        model = words[0]
+    # What stands behind a flag may be one more value of it; what stands before all flags, or behind a value
+    # that was given with "=", cannot.
+    stray = [word for word, flag in words if flag is None or "=" in flag]
+    if engine.get("positional") and words and words[0][1] is None:
+        model = model or stray[0]
+        stray = stray[1:]
+    elif model is None and engine.get("positional") and words:
+        model = words[0][0]
+        stray = [word for word in stray if word != model]
     fields: Fields = {"engine": engine["engine"], "model": model, "port": port(given), "flags": given}
+    if stray:
+        fields["stray"] = stray
     return call.step(CallKind.LAUNCH_SERVER, fields, safe=False)
 
 
-def flags(args: Sequence[Arg]) -> tuple[dict[str, Any], list[str]]:
-    """``--flag value``, ``--flag=value`` and bare flags (True), and the words that belong to none.
+def flags(args: Sequence[Arg]) -> tuple[dict[str, Any], list[tuple[str, str | None]]]:
+    """``--flag value``, ``--flag=value`` and bare flags (True), and the words that belong to none, each with
+    the flag before it, as it is written.
 
     A flag that takes several values, or is given several times, has a list.
     """
     found: dict[str, Any] = {}
-    words: list[str] = []
+    words: list[tuple[str, str | None]] = []
+    before: str | None = None
     many, bare = set(data()["flags"]["many"]), set(data()["flags"]["bare"])
     rest = [str(one) for one in args]
     while rest:
         word = rest.pop(0)
         if not is_flag(word):
-            words.append(word)
+            words.append((word, before))
             continue
+        before = word
         name, equals, value = word.partition("=")
         values = [value] if equals else []
         while not equals and name not in bare and rest and not is_flag(rest[0]):
