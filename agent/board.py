@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.budget import Spent, renewed
 from agent.calls import Calls, Results
-from agent.conversation import Conversation
+from agent.conversation import OUTSIDE, Conversation
 from memory.canonical import sha256_of
 from memory.clock import hypothesis_id
 from memory.vocabulary import HypothesisState
@@ -27,9 +27,6 @@ from transcripts.events import (
     Steered,
     Understood,
 )
-
-OUTSIDE = "the client asked for it"
-"""The reason of a call that was decided outside this program, by another agent."""
 
 
 @dataclass

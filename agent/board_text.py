@@ -38,7 +38,7 @@ def board_text(board: Board, budget: Budget | None = None, component: str | None
             lines += _component(board, name, everything=component is not None)
     if component is None:
         lines += ["", *_findings(board), *_standing(board)]
-    if budget is not None:
+    if budget is not None and (budget.limits or budget.calls):
         lines += ["", f"Spent: {budget.left(board.spent)}."]
     return "\n".join(lines)
 

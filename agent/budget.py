@@ -10,12 +10,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agent.conversation import OUTSIDE
 from agent.model.prices import Price
 from memory.home import Home
 from memory.terms import Effect
 from transcripts.events import Answered, Asked, Called, Event, Opened, Resumed, Returned
+
+if TYPE_CHECKING:
+    from agent.board import Board
 
 DEFAULTS: dict[str, float] = {"steps": 80, "tokens": 4_000_000, "minutes": 120}
 """What a model may spend where nothing else is said."""
@@ -58,9 +62,10 @@ class Spent:
                 mine.update(
                     {name: usage.get(f"{name}_tokens", 0) for name in ("prompt", "cached", "completion")}
                 )
-            case Called(call=call, tool=tool, effect=effect):
-                if self._model:
+            case Called(call=call, tool=tool, effect=effect, why=why):
+                if self._model or why == OUTSIDE:
                     self.calls[tool] += 1
+                self.steps += why == OUTSIDE  # of a client that is all there is to see
                 if effect is Effect.USES_GPU:
                     self._on_gpu[call] = event.at
             case Returned(call=call) if call in self._on_gpu:
@@ -120,6 +125,11 @@ class Budget:
         parts = [_of(name, spent.of(name, self.prices), limit) for name, limit in self.limits.items()]
         parts += [f"{spent.calls[tool]} of {most} calls of {tool}" for tool, most in self.calls.items()]
         return ", ".join(parts)
+
+
+def budget_of(board: Board) -> Budget:
+    """What whoever decides may spend: a model what was said or :data:`DEFAULTS`, a client what was said."""
+    return Budget.of(board.llm, DEFAULTS if board.driver == "llm" else {})
 
 
 def renewed(told: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from agent.model.answers import is_overflow
 from transcripts.events import Answered, Asked, Called, Event, Resumed, Said
 
 Message = dict[str, Any]
+OUTSIDE = "the client asked for it"
+"""The reason of a call that was decided outside this program, by another agent."""
 
 
 def asked_for(request: str, number: int) -> str:

@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -29,8 +29,12 @@ from transcripts.found import change_in, finding_in
 if TYPE_CHECKING:
     from agent.loop import Call
 
+CANCELLED = "cancelled by who asked for it"
+"""Why a call was interrupted although all else goes on."""
 Batch = Callable[[Any, list[Any]], Iterable[BaseModel]]
 """Context, inputs → their results in order, best each as soon as it is there. Runs in the calling thread."""
+Stops = Callable[[str], "stopping.Stop | None"]
+"""A call → what ends it alone; None: nobody can ask for that."""
 Cap = Callable[[Any], "tuple[Any, str | None, int | None]"]
 """Output as JSON → what goes into the event, and the sha256 and bytes of the whole where it was cut."""
 
@@ -69,8 +73,11 @@ class Executor:
         batches: Mapping[str, Batch] | None = None,
         fatal: tuple[type[Exception], ...] = (),
         lock_folder: Path | None = None,
+        stops: Stops = lambda _: None,
     ) -> None:
-        """``lock_folder``: where what belongs to the machine is locked, by default where all its users do."""
+        """``lock_folder``: where what belongs to the machine is locked, by default where all its users do.
+        ``stops``: what ends a call alone, where somebody may ask for that."""
+        self._stops = stops
         self._tools = tools
         self._context = _Shared(context)
         self._lock_folder = lock_folder
@@ -116,12 +123,18 @@ class Executor:
     def _run_one(self, one: _Ready | Result) -> Result:
         if isinstance(one, Result):
             return one
+        stop = self._stops(one.called.call)
         try:
-            with self._holding(one.resources):
+            with self._alone(stop), self._holding(one.resources):
                 output = one.tool.run(one.args, self._context)
             return self._succeeded(one, output)
         except self.fatal:
             raise
+        except stopping.Stopped:
+            if stop is None or not stop.asked:
+                raise
+            stopping.check()  # where all of it is to end, this is no matter of one call
+            return _refused(one.called, "interrupted", CANCELLED)
         except Exception as error:  # noqa: BLE001 - a failing tool is a result
             return _failed(one.called, error, one.note)
 
@@ -159,6 +172,16 @@ class Executor:
             raise
         except Exception:  # noqa: BLE001 - the call whose turn it is will say what it was
             return
+
+    @contextmanager
+    def _alone(self, stop: stopping.Stop | None) -> Iterator[None]:
+        """What runs in here may be ended by itself."""
+        if stop is None:
+            yield
+            return
+        with stopping.under(stopping.Either(stopping.current(), stop)):
+            stopping.check()
+            yield
 
     def _holding(self, resources: frozenset[str]) -> AbstractContextManager[None]:
         if not resources:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.board import Board
-from agent.budget import Budget
+from agent.budget import Budget, budget_of
+from agent.conversation import OUTSIDE
 from memory.vocabulary import Effect
 from tools.base import AnyTool
 from transcripts.events import Called
@@ -80,8 +81,9 @@ class Grants:
 
 @dataclass(frozen=True)
 class Supervised:
-    """Rules for a model: the person's own until it is asked for the first time, then what it was granted, how
-    often it may call a tool, and no third time what gave the same twice."""
+    """Rules for a model or a client: the person's own until they decide, then what they were granted, how
+    often they may call a tool, and no third time what gave the same twice. A client whose budget is used up
+    may still write down and conclude; a model is asked for the last time then (:mod:`agent.drivers.llm`)."""
 
     board: Board
     person: Rules
@@ -89,10 +91,12 @@ class Supervised:
     _made: Counter[str] = field(default_factory=Counter)
 
     def rule(self, tool: AnyTool, called: Called) -> Ruling:
-        if not self.board.conversation.begun:
+        if not self.board.led:
             return self.person.rule(tool, called)
         self._made[tool.name] += 1
-        budget = Budget.of(self.board.llm)
+        budget = budget_of(self.board)
+        if called.why == OUTSIDE and (why := self._used_up(budget)) and not _writes_down(tool):
+            return Ruling(f"not run: {why} of this investigation are used up; conclude with what is known")
         most = budget.calls.get(tool.name)
         if most is not None and self._made[tool.name] > most:
             return Ruling(f"{tool.name} may be called {most} times, and was; go on without it")
@@ -105,6 +109,14 @@ class Supervised:
                 f"read_artifact shows it again, of={same[1]}"
             )
         return self.grants.rule(tool, called)
+
+    def _used_up(self, budget: Budget) -> str | None:
+        """The limit of a client that is reached before this call."""
+        steps = budget.limits.get("steps")
+        if steps is not None and self._made.total() > steps:
+            return f"{steps:g} of {steps:g} steps"
+        rest = {name: limit for name, limit in budget.limits.items() if name != "steps"}
+        return Budget(rest).exhausted(self.board.spent)
 
 
 @dataclass(frozen=True)
@@ -123,3 +135,9 @@ class Heeding:
 
 _SAYING = frozenset({"record_finding", "update_hypothesis", "propose_hypothesis"})
 """Tools that test nothing: what is known of what is skipped may be said."""
+
+
+def _writes_down(tool: AnyTool) -> bool:
+    from agent.board_tools import BOARD_TOOLS
+
+    return tool.name in BOARD_TOOLS

@@ -22,7 +22,7 @@ from typing import Any
 from agent.board import Board
 from agent.drivers import make_driver
 from agent.drivers.outside import Outside
-from agent.execute import Result
+from agent.execute import CANCELLED, Result
 from agent.loop import Call, Decision, Driver, Investigation
 from agent.session import failed_calls
 from memory.artifacts import ArtifactError
@@ -300,9 +300,9 @@ def _told(said: Said) -> tuple[Any, ...]:
 
 
 def _interrupted(body: Body) -> bool:
-    """Whether an event says that Ctrl-C had come."""
+    """Whether an event says that Ctrl-C had come: not where one call alone was cancelled."""
     if isinstance(body, Returned | Answered):
-        return body.status == "interrupted"
+        return body.status == "interrupted" and body.error != CANCELLED
     return isinstance(body, Concluded) and body.exit_reason == "interrupted"
 
 

@@ -15,7 +15,7 @@ from agent import __version__
 from agent.board import Board, fold
 from agent.budget import check_priced, renewed
 from agent.drivers import DriverError, make_driver
-from agent.execute import Batch, Cap, Executor, batch_functions
+from agent.execute import Batch, Cap, Executor, Stops, batch_functions
 from agent.interrupts import Interrupts
 from agent.loop import Driver, Investigation, Model
 from agent.policy import PERSON, Grants, Heeding, Rules, Supervised
@@ -82,7 +82,9 @@ class Setting:
     batches: Mapping[str, Batch] | None = None
     policy: Rules = PERSON
     grants: Grants = field(default_factory=Grants)
-    """What a model may do: it decides in the person's place, not with their rights."""
+    """What a model or a client may do: they decide in the person's place, not with their rights."""
+    stops: Stops = lambda _: None
+    """What ends a call alone, where a client may cancel one."""
     redact: Callable[[JSON], JSON] = redacted
     """What is recorded of a value: without the secrets that the program knows of."""
     interpreter: tuple[Path, Path | None] | None = None
@@ -122,7 +124,8 @@ class Setting:
     def executor(self, home: Home, board: Board, artifacts: Artifacts, driver: str) -> Executor:
         opened = board.opened
         assert opened is not None, "readers refuse a log that begins with anything else"
-        deciding = self.policy if driver != LLM else Supervised(board, self.policy, self.grants)
+        decided = driver in (LLM, MCP)
+        deciding = Supervised(board, self.policy, self.grants) if decided else self.policy
         rules = Heeding(board, deciding)
         return Executor(
             self.all_tools(driver),
@@ -131,6 +134,7 @@ class Setting:
             capped(artifacts, self.redact),
             batches=batch_functions() if self.batches is None else self.batches,
             fatal=FATAL,
+            stops=self.stops,
         )
 
 
@@ -208,7 +212,7 @@ def resume(
             setting.say(f"{path.stem} came to its end already; nothing is done again")
             return board.concluded
         chosen = driver or setting.driver(board.driver, home)
-        if llm and chosen.name != LLM:
+        if llm and driver is None and chosen.name != LLM:
             raise ToolError(
                 f"{path.stem} is decided by {chosen.name}, not by a model: leave out --model and --budget; "
                 f"agent replay {path.stem} --fork llm lets a model go on with a copy"

@@ -94,6 +94,10 @@ class Raw:
         result = answer["result"]
         return result["content"][0]["text"], result.get("isError", False)
 
+    def cancel(self, asked: str) -> None:
+        """Take back what was asked; there will be no answer."""
+        self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}})
+
     def begin(self) -> str:
         text, wrong = self.call("begin_investigation", **QUESTION)
         assert not wrong, text
@@ -120,11 +124,16 @@ def slow_tool(folder: Path) -> Path:
     info = folder / "slowly-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slowly\nVersion: 1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text("[assay.tools]\nwait = slowly:wait\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[assay.tools]\nwait = slowly:wait\nwait_for_child = slowly:wait_for_child\n", encoding="utf-8"
+    )
     pipe = folder / "pipe"
     os.mkfifo(pipe)
     (folder / "slowly.py").write_text(
+        "import tempfile\n"
+        "from pathlib import Path\n"
         "from pydantic import BaseModel\n"
+        "from tools.environment.child import run_child\n"
         "from memory.vocabulary import Effect\n"
         "from tools.base import tool\n"
         "from tools.stopping import pause\n"
@@ -135,6 +144,13 @@ def slow_tool(folder: Path) -> Path:
         '    """Wait."""\n'
         f"    open({str(pipe)!r}, 'w').close()\n"
         "    pause(3600)\n"
+        "    return Nothing()\n"
+        "@tool(effect=Effect.READS)\n"
+        "def wait_for_child(args: Nothing, context: object) -> Nothing:\n"
+        '    """Wait for a child process, which tells the pipe its number."""\n'
+        "    folder = Path(tempfile.mkdtemp())\n"
+        f"    command = ['/bin/sh', '-c', 'echo $$ > {pipe}; exec sleep 3600']\n"
+        "    run_child(command, environment={}, folder=folder, output=folder / 'out', seconds=3600)\n"
         "    return Nothing()\n",
         encoding="utf-8",
     )

@@ -20,7 +20,7 @@ from agent.board_tools import BOARD_TOOLS
 from agent.mcp.begin import Beginnings, Given
 from agent.mcp.desks import Desks
 from agent.mcp.server import make_server
-from agent.policy import READING, Policy
+from agent.policy import READING, Grants, Policy
 from agent.session import Setting
 from memory.canonical import text_sha256
 from memory.home import Home
@@ -161,7 +161,12 @@ def test_packages_are_those_that_the_person_gave_unless_more_was_granted(
     policy = Policy(READING.allowed | ({Effect.WRITES_ENVIRONMENT} if granted else set()))
     tools = {**registry(), **BOARD_TOOLS}
     given = Given(requirements=("sglang==9.9.0",))
-    desks = Desks(home, Beginnings(home, given, policy), Setting(tools=tools, policy=policy), shared=False)
+    desks = Desks(
+        home,
+        Beginnings(home, given, policy),
+        Setting(tools=tools, policy=policy, grants=Grants(policy)),
+        shared=False,
+    )
 
     async def client() -> None:
         async with Client(make_server(desks, tools, policy)) as session:

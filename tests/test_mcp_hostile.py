@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 from mcp_clients import LONG, QUESTION, Raw, slow_tool
 from program import ROOT, agent
@@ -115,6 +116,62 @@ def test_what_is_no_message_or_too_long_is_answered_and_harms_nothing(home: Home
         assert client.call("gpu_status")[1] is False
     assert statuses(home, name)[-1] == ("gpu_status", "ok")
     assert verify(transcript_path(home, name)) == []
+
+
+def test_a_call_that_is_cancelled_is_ended_with_its_processes(
+    home: Home, engine: Path, tmp_path: Path
+) -> None:
+    pipe = slow_tool(tmp_path / "plugin")
+    path = os.pathsep.join([str(ROOT), str(tmp_path / "plugin")])
+    with Raw(home.root, "-e", str(engine), PYTHONPATH=path) as client:
+        name = client.begin()
+        client.ask("wait_for_child")
+        with pipe.open(encoding="utf-8") as running:
+            child = int(running.readline())
+        client.cancel("wait_for_child")
+        assert client.call("gpu_status")[1] is False
+        assert not psutil.pid_exists(child)
+        assert statuses(home, name)[-2:] == [("wait_for_child", "interrupted"), ("gpu_status", "ok")]
+        # It stands for nobody: the same may be asked again, and the client goes on to its end.
+        client.ask("wait_for_child")
+        with pipe.open(encoding="utf-8") as running:
+            running.readline()
+        client.cancel("wait_for_child")
+        account = "Nothing was found that runs."
+        assert client.call("conclude", result="stopped", account=account)[1] is False
+        assert client.leave() == 0
+    assert verify(transcript_path(home, name)) == []
+    assert agent("replay", name).returncode == 0
+
+
+def test_a_client_has_a_budget_and_is_not_given_the_same_a_third_time(home: Home, engine: Path) -> None:
+    with Raw(
+        home.root, "-e", str(engine), "--budget", "steps=5", "--budget", "calls.list_backends=1"
+    ) as client:
+        name = client.begin()
+        here = {"environment": str(engine)}
+        assert client.call("list_source", **here)[1] is False
+        assert client.call("list_source", **here)[1] is False
+        assert "asked the same and gave the same" in client.call("list_source", **here)[0]
+        assert client.call("list_backends", **here)[1] is False
+        text, wrong = client.call("list_backends", **here, component="attention")
+        assert wrong
+        assert "may be called 1 times" in text
+        text, wrong = client.call("gpu_status")
+        assert wrong
+        assert "5 of 5 steps of this investigation are used up" in text
+        assert "of 5 steps" in client.call("read_board")[0]
+        account = "Nothing was found that runs."
+        assert client.call("conclude", result="stopped", account=account)[1] is False
+        assert client.leave() == 0
+    assert verify(transcript_path(home, name)) == []
+    assert agent("replay", name).returncode == 0
+
+
+def test_a_budget_that_cannot_be_kept_is_refused(home: Home) -> None:
+    done = agent("mcp", "--budget", "cost=1", home=home.root)
+    assert done.returncode == 2
+    assert "--budget cost is not seen here" in done.stderr
 
 
 @pytest.mark.parametrize("how", ["leaves", signal.SIGTERM, signal.SIGKILL])

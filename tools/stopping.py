@@ -43,6 +43,30 @@ class Stop:
             self.children += difference
 
 
+class Either(Stop):
+    """Asked where one of two is: all that goes on, or this alone."""
+
+    def __init__(self, all_of_it: Stop | None, this: Stop) -> None:
+        super().__init__()
+        self._above = [this] if all_of_it is None else [this, all_of_it]
+
+    @property
+    def asked(self) -> bool:
+        return any(one.asked for one in self._above)
+
+    def wait(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not self.asked and (left := until - time.monotonic()) > 0:
+            self._above[0].wait(min(left, _LOOK))
+        return self.asked
+
+    def count(self, difference: int) -> None:
+        for one in self._above:
+            one.count(difference)
+
+
+_LOOK = 0.05
+"""Seconds after which one who waits for either looks at the other."""
 _CURRENT: ContextVar[Stop | None] = ContextVar("stop", default=None)
 
 
@@ -54,6 +78,11 @@ def under(stop: Stop) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def current() -> Stop | None:
+    """What this thread works under, if anything."""
+    return _CURRENT.get()
 
 
 def under_stop() -> bool:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent.board_text import board_text
 from agent.board_tools.context import BoardContext
-from agent.budget import Budget
+from agent.budget import budget_of
 from memory.vocabulary import Effect
 from tools.base import ToolError, tool
 
@@ -28,6 +28,5 @@ def read_board(args: ReadBoard, context: BoardContext) -> BoardShown:
     components = dict.fromkeys(one.component for one in board.hypotheses.values())
     if args.component is not None and args.component not in components:
         raise ToolError(f"no component {args.component!r} on the board; there are {', '.join(components)}")
-    # What a client may spend is its own affair.
-    budget = Budget.of(board.llm) if board.conversation.begun else None
+    budget = budget_of(board) if board.led else None
     return BoardShown(board=board_text(board, budget, args.component))

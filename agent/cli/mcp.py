@@ -20,6 +20,9 @@ from memory.terms import Effect
 
 TOKEN = "ASSAY_MCP_TOKEN"  # noqa: S105 - the name of a variable
 SHORTEST = 16
+STEPS = 1000
+SEEN = frozenset({"steps", "minutes"})
+"""Limits of a budget that hold for a client."""
 GRANTED = [effect.value for effect in Effect if effect is not Effect.READS]
 
 
@@ -41,6 +44,12 @@ GRANTED = [effect.value for effect in Effect if effect is not Effect.READS]
     help="With --allow uses_gpu: the most that all clients together may take.",
 )
 @click.option(
+    "--budget",
+    metavar="KEY=NUMBER",
+    multiple=True,
+    help=f"What each investigation may spend: steps ({STEPS}, calls of a client), minutes, calls.TOOL.",
+)
+@click.option(
     "--http",
     "port",
     type=click.IntRange(0, 65535),
@@ -54,6 +63,7 @@ def mcp(
     engine: str | None,
     allow: tuple[str, ...],
     gpu_minutes: float | None,
+    budget: tuple[str, ...],
     port: int | None,
 ) -> int:
     """Serve the tools to another agent, by the Model Context Protocol: over stdin and stdout, or HTTP.
@@ -71,6 +81,14 @@ def mcp(
     one_source(environment, requirements)
     if (Effect.USES_GPU in allow) is not (gpu_minutes is not None):
         raise CommandError("--allow uses_gpu and --gpu-minutes N go together: a GPU is lent for a time")
+    from agent.budget import read_budget
+
+    limits, calls = read_budget(budget)
+    if unseen := limits.keys() - SEEN:
+        raise CommandError(
+            f"--budget {min(unseen)} is not seen here: a client's model is its own; there are "
+            f"{', '.join(sorted(SEEN))} and calls.TOOL, and --gpu-minutes"
+        )
     token = "" if port is None else _token()
     home = the_home().prepare()
     if environment is not None:
@@ -84,7 +102,8 @@ def mcp(
 
     given = Given(environment, tuple(requirements), arch, engine)
     known = environment_secrets({**os.environ, TOKEN: token})
-    granted = Granted(frozenset(map(Effect, allow)), gpu_minutes)
+    spend = {"budget": {"steps": float(STEPS), **limits}, **({"calls": calls} if calls else {})}
+    granted = Granted(frozenset(map(Effect, allow)), gpu_minutes, spend)
     serve(home, given, granted, progress, Redactor(known), port, token)
     return 0
 

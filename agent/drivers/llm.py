@@ -12,7 +12,7 @@ from functools import cached_property
 
 from agent.board import Board, steering
 from agent.board_text import board_text, result_text
-from agent.budget import Budget
+from agent.budget import Budget, budget_of
 from agent.conversation import Message, asked_for
 from agent.drivers.ground import failure
 from agent.drivers.planner import Planner, conclusion_of
@@ -188,4 +188,4 @@ def _at_the_limit(board: Board) -> Concluded:
 
 
 def _budget(board: Board) -> Budget:
-    return Budget.of(board.llm)
+    return budget_of(board)

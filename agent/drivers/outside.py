@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent.board import OUTSIDE, Board
+from agent.board import Board
+from agent.conversation import OUTSIDE
 from agent.drivers.ground import failure
 from agent.drivers.planner import Planner, conclusion_of
 from agent.loop import Call, Decision

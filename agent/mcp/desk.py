@@ -43,10 +43,13 @@ def _promise() -> Future[Answer]:
 
 
 @dataclass(frozen=True)
-class _Wish:
+class Wish:
+    """A call that a client asked for. Once its ``stop`` is asked it does not begin, or is ended."""
+
     tool: str
     input: Mapping[str, Any]
     answer: Future[Answer] = field(default_factory=_promise)
+    stop: Stop = field(default_factory=Stop)
 
 
 class Desk:
@@ -62,8 +65,8 @@ class Desk:
         self.doing = "working"
         self._run = run
         self._turn = turn
-        self._inbox: SimpleQueue[_Wish | None] = SimpleQueue()
-        self._given: list[_Wish] = []
+        self._inbox: SimpleQueue[Wish | None] = SimpleQueue()
+        self._given: list[Wish] = []
         """What the last decision was made of; its first call is the ``_first`` one of the board."""
         self._first = 0
         self._idle = False
@@ -95,9 +98,14 @@ class Desk:
     def driver(self) -> Driver:
         return Outside(self._next)
 
-    def ask(self, tool: str, given: Mapping[str, Any]) -> Future[Answer]:
-        """Have ``tool`` run; what came of it is the future's, whatever it was."""
-        wish = _Wish(tool, given)
+    def stop_of(self, call: str) -> Stop | None:
+        """What ends this call alone; None for those that no client asked for."""
+        place = int(call[1:]) - self._first
+        return self._given[place].stop if 0 <= place < len(self._given) else None
+
+    def ask(self, tool: str, given: Mapping[str, Any]) -> Wish:
+        """Have ``tool`` run; what came of it is the answer's, whatever it was."""
+        wish = Wish(tool, given)
         with self._lock:
             if self._end is not None:
                 wish.answer.set_result(replace(self._end, wrong=True))
@@ -105,7 +113,7 @@ class Desk:
                 wish.answer.set_result(Answer(f"not run: {MOST_WAITING} calls wait already", wrong=True))
             else:
                 self._inbox.put(wish)
-        return wish.answer
+        return wish
 
     def leave(self) -> None:
         """Nothing more is asked; what runs is asked to end."""
@@ -147,19 +155,23 @@ class Desk:
         self._first = len(board.calls) + 1
         return Decision(calls=[asked(board, one.tool, one.input) for one in self._given])
 
-    def _wished(self) -> _Wish | None:
+    def _wished(self) -> Wish | None:
         """What is asked for next; others have their turn until it is."""
         self._idle = True
         self._turn.release()
         try:
-            return self._inbox.get()
+            while (wish := self._inbox.get()) is not None and _taken_back(wish):
+                pass
+            return wish
         finally:
             self._turn.acquire()
             self._idle = False
 
-    def _waiting(self) -> _Wish | None:
+    def _waiting(self) -> Wish | None:
         try:
-            return self._inbox.get_nowait()
+            while (wish := self._inbox.get_nowait()) is not None and _taken_back(wish):
+                pass
+            return wish
         except Empty:
             return None
 
@@ -174,3 +186,10 @@ class Desk:
                 text = self._end.text if not answer.wrong else f"{answer.text}\n{self._end.text}"
                 answer = Answer(text, answer.wrong)
             wish.answer.set_result(answer)
+
+
+def _taken_back(wish: Wish) -> bool:
+    """Whether it was cancelled before it began: then nothing happened."""
+    if wish.stop.asked:
+        wish.answer.set_result(Answer("not run: it was cancelled before it began", wrong=True))
+    return wish.stop.asked

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 from agent.drivers.outside import Outside
 from agent.mcp.begin import BeginInvestigation, Beginnings, ResumeInvestigation
@@ -24,11 +26,20 @@ SOON = 60.0
 
 
 class Desks:
-    """``shared``: several clients use this server, and each call names its investigation."""
+    """``shared``: several clients use this server, and each call names its investigation. ``budget``: what
+    each investigation may spend, from its beginning and again each time that it is gone on with."""
 
     def __init__(
-        self, home: Home, beginnings: Beginnings, setting: Setting, *, shared: bool, ids: Ids | None = None
+        self,
+        home: Home,
+        beginnings: Beginnings,
+        setting: Setting,
+        *,
+        shared: bool,
+        budget: Mapping[str, Any] | None = None,
+        ids: Ids | None = None,
     ) -> None:
+        self._budget = dict(budget or {})
         self.home = home
         self.shared = shared
         self._beginnings = beginnings
@@ -46,7 +57,7 @@ class Desks:
 
         def run(desk: Desk) -> Concluded:
             setting = self._of(desk)
-            options = self._beginnings.options(asked, setting.say)
+            options = {**self._beginnings.options(asked, setting.say), "llm": self._budget}
             return start(self.home, asked.question, options, name=name, setting=setting, driver=desk.driver)
 
         return self._opened(Desk(name, run, self.turn))
@@ -71,7 +82,7 @@ class Desks:
         self._beginnings.check(opened.options.get("environment"))
 
         def run(desk: Desk) -> Concluded:
-            return resume(self.home, path, setting=self._of(desk), driver=desk.driver)
+            return resume(self.home, path, setting=self._of(desk), driver=desk.driver, llm=self._budget)
 
         return self._opened(Desk(name, run, self.turn))
 
@@ -113,7 +124,7 @@ class Desks:
             desk.doing = text
             self._setting.say(f"{desk.name}: {text}")
 
-        return replace(self._setting, say=say)
+        return replace(self._setting, say=say, stops=desk.stop_of)
 
     def _opened(self, desk: Desk) -> Desk:
         with self._lock:

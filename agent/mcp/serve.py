@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -34,6 +35,8 @@ class Granted:
 
     effects: frozenset[Effect] = frozenset()
     gpu_minutes: float | None = None
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    """Of each investigation, as the option ``llm`` of a transcript has it."""
 
 
 def serve(
@@ -57,8 +60,11 @@ def serve(
         batches = {
             name: batch for name, batch in batches.items() if tools[name].effect is not Effect.USES_GPU
         }
-    setting = Setting(say=say, tools=tools, batches=batches, policy=Grants(policy), redact=redact)
-    desks = Desks(home, Beginnings(home, given, policy), setting, shared=port is not None)
+    setting = Setting(
+        say=say, tools=tools, batches=batches, policy=Grants(policy), grants=Grants(policy), redact=redact
+    )
+    beginnings = Beginnings(home, given, policy)
+    desks = Desks(home, beginnings, setting, shared=port is not None, budget=granted.budget)
     server = make_server(desks, tools, policy)
     logging.getLogger().addHandler(_Said(say))
     if port is None:

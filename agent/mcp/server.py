@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from agent import __version__
 from agent.board_text import board_text
 from agent.mcp.begin import BeginInvestigation, ResumeInvestigation
-from agent.mcp.desk import Answer, Desk
+from agent.mcp.desk import Answer, Desk, Wish
 from agent.mcp.desks import Desks
 from agent.mcp.offers import offers, own_offer
 from agent.mcp.telling import waiting_text
@@ -103,9 +103,18 @@ class _Handlers:
             desk = self._desks.find(None if name is None else str(name)[:LONGEST])
             if not await self._is_begun(context, desk):
                 return _told(f"not run. {waiting_text(desk.name, desk.doing)}", wrong=True)
-            return _said(await _answer(context, desk, desk.ask(params.name, given)))
+            return _said(await self._asked(context, desk, desk.ask(params.name, given)))
         except Exception as error:  # noqa: BLE001 - the client is told, whatever it was
             return _told(_one_line(error), wrong=True)
+
+    async def _asked(self, context: Context, desk: Desk, wish: Wish) -> Answer:
+        """What came of a call. Who cancels it has it ended; who is gone does not."""
+        try:
+            return await _answer(context, desk, wish.answer)
+        except anyio.get_cancelled_exc_class():
+            if _was_cancelled(context):
+                wish.stop.ask()
+            raise
 
     async def _is_begun(self, context: Context, desk: Desk) -> bool:
         """Whether the client may decide, or it is over, once that has been waited for."""
@@ -191,6 +200,13 @@ async def _answer(context: Context, desk: Desk, promised: Future[Answer]) -> Ans
     while not (await asyncio.wait({waiting}, timeout=EVERY))[0]:
         await context.session.report_progress(time.monotonic() - begun, message=desk.doing)
     return waiting.result()
+
+
+def _was_cancelled(context: Context) -> bool:
+    """Whether the client sent ``notifications/cancelled`` for this request; else its connection has ended."""
+    # The SDK tells it to handlers of tools alone, not to those of its lower level.
+    request = getattr(context.session, "_request_outbound", None)
+    return request is not None and request.cancel_requested.is_set()
 
 
 def _said(answer: Answer) -> types.CallToolResult:

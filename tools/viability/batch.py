@@ -24,6 +24,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Generic, TypeVar
 
+from tools import stopping
 from tools.viability.analysis import with_stack
 
 Result = TypeVar("Result")
@@ -36,6 +37,8 @@ WORTH_IT = 4
 """Architectures that must be left of a component for a second worker to begin it too."""
 TELL_EVERY = 3.0
 """Seconds between two words of progress."""
+LOOK_EVERY = 0.5
+"""Seconds between two looks whether all of it is to end."""
 JOIN_SECONDS = 5.0
 PR_SET_PDEATHSIG = 1
 
@@ -66,7 +69,8 @@ def follow(
         for worker in workers:
             worker.give(left.take(None))
         while busy := [worker for worker in workers if worker.doing is not None]:
-            ready = wait([worker.pipe for worker in busy], timeout=TELL_EVERY)
+            stopping.check()
+            ready = wait([worker.pipe for worker in busy], timeout=LOOK_EVERY)
             for worker in [worker for worker in busy if worker.pipe in ready]:
                 index = worker.doing
                 assert index is not None
