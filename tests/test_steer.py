@@ -106,6 +106,8 @@ def test_a_message_is_heeded_before_the_next_step_and_stop_ends_it(home: Home, e
     again = resume(home, path, setting=setting())
     assert again.exit_reason == "answered", "the same message counts once, also where another goes on"
     assert Counter(kinds(path))["steered"] == 1
+    assert again.answer is not None
+    assert not [one for one in again.answer.target.assumed if "as asked" in one]
     sound(home, path)
 
 

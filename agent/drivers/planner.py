@@ -118,7 +118,7 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
     target = board.understood.target
     name, _ = environment_of(board) or ("", {})
     options = relevant(declared(board), target.quantisation)
-    wishes = dict.fromkeys(map(steering, board.steered))
+    wishes = dict.fromkeys(steering(one) for one in board.steered if one.asks != "stop")
     told = (*target.assumed, *(f"as asked while it ran: {one}" for one in wishes))
     return conclusion(
         opened=board.opened,
