@@ -295,6 +295,20 @@ def test_of_a_chain_what_says_more_than_that_code_broke_counts() -> None:
     assert (found.cause.kind, found.cause.text) == ("dependency", "ImportError: libfoo is odd")
 
 
+def test_of_a_chain_what_follows_a_failure_is_no_cause() -> None:
+    """Somebody else was gone: who raised while that was handled says no more."""
+    more = (
+        "AttributeError: 'Local' object has no attribute 'connection'\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/connection.py", line 3, in client\n    s.connect(address)\n'
+        "ConnectionRefusedError: [Errno 111] Connection refused"
+    )
+    found = diagnosed(SGLANG.replace("ValueError: cedar needs 10.x", more))
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.certain) == ("defect", False)
+
+
 def test_what_is_wrong_with_the_command_is_said(tmp_path: Path, engine: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text(

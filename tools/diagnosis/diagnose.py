@@ -139,7 +139,9 @@ def _cause(reading: Reading) -> Cause | None:
     )
     # That code broke is the least that can be said: where it did may say more.
     vague = match is not None and match.signature.kind == DEFECT
-    first, kind = _kind(chain) if not named or vague else (None, None)
+    following = {one.line for one in reading.matches if one.signature.after}
+    own = tuple(one for one in chain if one.end not in following)
+    first, kind = _kind(own) if not named or vague else (None, None)
     if named and kind is not None and not kind.outranks:
         kind = None
     if match is not None and (kind is None or kind.kind == match.signature.kind):
