@@ -18,6 +18,7 @@ from tools.viability.compiled import CompiledCode
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.fit import misfit
+from tools.viability.given import MODEL
 from tools.viability.hostcode.follow import HostCode
 from tools.viability.hostcode.sources import Sources
 from tools.viability.installed import absent_modules, assumed_modules, pinned_versions
@@ -33,10 +34,10 @@ from tools.viability.reach import Reach
 from tools.viability.remembered import Frozen, Remembered, Settled, frozen
 from tools.viability.runs import Run
 from tools.viability.settle import run_options
-from tools.viability.sizes import Changed, Sizes, nominal
+from tools.viability.sizes import Changed, Sizes, nominal, of_any
 from tools.viability.suited import Suited
 from tools.viability.table import run_registered
-from tools.viability.undecided import unknown, unused_row
+from tools.viability.undecided import alike, divided, rests_on_class, unknown, unused_row
 
 STACK_BYTES = 512 * 1024 * 1024
 
@@ -58,7 +59,7 @@ class Analysis:
         self.discovery = Discovery(self.world, self.profile, self.options)
         self.code = CompiledCode(tree)
         self.reach = Reach(tree, engine)
-        self._kinds: dict[tuple[str, ...], dict[str, str]] = {}
+        self._kinds: dict[str, dict[str, str]] = {}
         self._misfits: dict[tuple[str, Frozen], str | None] = {}
         self.sizes = Sizes(self)
         self.remembered = Remembered(self.discovery, HostCode(Sources(tree)), self.sizes.tell)
@@ -108,32 +109,55 @@ class Analysis:
             unused = self.reach.unused(layer, models) if layer is not None else None
             if layer is not None and unused is not None:
                 return unused_row(cell, unused, layer.root)
+            models = [model for model in models if layer is None or self.reach.may_use(layer, model)]
         field = option.field if option is not None else ""
-        scenario = {**self._kind_of(tuple(models)), **scenario}
+        rules = list(map(self._rules_of, models)) or [{}]
+        judged: dict[str, Judgement] = {}
+        asked: set[str] = set()
+        for number, own in enumerate(rules):
+            # Another class for which nothing that was looked at is otherwise is judged alike.
+            if number and all(own.get(name) == rules[0].get(name) for name in asked):
+                continue
+            one, looked = self._judge_kinds(cell, option, field, {**own, **scenario})
+            judged[own.get(MODEL.name, "")] = one
+            asked |= looked
+        return next(iter(judged.values())) if alike(judged.values()) else divided(cell, judged)
+
+    def _judge_kinds(
+        self, cell: Cell, option: Option | None, field: str, scenario: Mapping[str, str]
+    ) -> tuple[Judgement, set[str]]:
+        """The verdict for the kind of model that the backend gets furthest with, and what was looked at."""
         judged: list[Judgement] = []
+        looked: set[str] = set()
         kinds = [kind for kind in self.discovery.kinds if kind.attribute not in scenario]
         for members in itertools.product(*(kind.members for kind in kinds)):
             under = {
                 **scenario,
                 **{kind.attribute: member for kind, member in zip(kinds, members, strict=True)},
             }
-            found = self.judge_under(cell, nominal(under))
-            asked = self.remembered.asked(field, cell.backend, cell.arch, nominal(under))
-            if option is not None and nominal(under) != under:
+            plain = nominal(under)
+            changed = [(Because.MODEL, of_any(plain))] if MODEL.name in plain else []
+            found = self.judge_under(cell, plain, changed)
+            asked = self.remembered.asked(field, cell.backend, cell.arch, plain)
+            if option is not None and plain != under:
                 found = self.sizes.judge(cell, option, under, found)
-            found.under |= {name: under[name] for name in sorted(asked)}
+            told = asked if rests_on_class(found.row) else asked - {MODEL.name}
+            found.under |= {name: under[name] for name in sorted(told)}
             judged.append(found)
+            looked |= asked
             if not asked - set(scenario):
                 break
-        return min(judged, key=_preference)
+        return min(judged, key=_preference), looked
 
-    def _kind_of(self, models: tuple[str, ...]) -> dict[str, str]:
-        """The kind of model that classes are of, where all are of one."""
-        if models and models not in self._kinds:
+    def _rules_of(self, model: str) -> dict[str, str]:
+        """The class of a model as scenarios tell it, and the kinds of model that it is of."""
+        if model not in self._kinds:
             facts = Facts(self.world, self.profile, self.discovery.option_table, CONTRASTS[0], None, None)
-            told = [kind_of(Machine(self.world, facts), kind, models) for kind in self.discovery.kinds]
-            self._kinds[models] = {name: member for name, member in told if member is not None}
-        return self._kinds.get(models, {})
+            kinds = self.discovery.kinds
+            told = {kind.attribute: kind_of(Machine(self.world, facts), kind, model) for kind in kinds}
+            told[MODEL.name] = model if self.sizes.serves(model) else None
+            self._kinds[model] = {name: member for name, member in told.items() if member is not None}
+        return self._kinds[model]
 
     def layer_of(self, option: Option, backend: str, scenario: Mapping[str, str]) -> Layer | None:
         """The layer that a backend is judged in; none where the option's values are names in a table."""
@@ -164,7 +188,7 @@ class Analysis:
             """The scenario with what start-up puts into options that nobody set."""
             return {**scenario, **self._settled(option, options(backend, arch))}
 
-        wrong = self._misfit(option, cell, nominal(scenario))
+        wrong = self._misfit(option, cell, of_any(scenario))
         if wrong is not None:
             return unknown(cell, f"the analyser does not fit this version: {wrong}")
         checked = options(cell.backend, cell.arch)
@@ -269,7 +293,7 @@ class Analysis:
                 )
 
             return registered
-        if next(self.layers.of(option, nominal(under(cell.backend, cell.arch))), None) is None:
+        if next(self.layers.of(option, of_any(under(cell.backend, cell.arch))), None) is None:
             return None
 
         def lived(backend: str, arch: tuple[int, int]) -> Run:

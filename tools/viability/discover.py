@@ -17,6 +17,7 @@ from functools import cached_property
 
 from tools.engines.options import DeclaredValue, Option
 from tools.viability.configs import derived_settings, find_configs
+from tools.viability.drivers import Driver, find_driver, table_of
 from tools.viability.given import OptionTable
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.kinds import ModelKind, find_kinds
@@ -37,6 +38,7 @@ class Discovery:
         self.options = options
         self._given: dict[str, frozenset[str]] = {}
         self._makers: dict[str, Layer | None] = {}
+        self._drivers: dict[str, Driver | None] = {}
 
     def prepare(self) -> None:
         """Read the engine's files and find its options object, its layers and its checks."""
@@ -81,6 +83,8 @@ class Discovery:
         folders = {folder for folder, count in homes.items() if count >= 3}
         fields: dict[str, tuple[ast.expr | None, Module]] = {}
         derived: dict[str, tuple[str, str]] = {}
+        beside: dict[str, tuple[ast.expr | None, Module]] = {}
+        classes: set[str] = set()
         for file in sorted(self.texts):
             if file not in declaring and file.rpartition("/")[0] not in folders:
                 continue
@@ -95,9 +99,12 @@ class Discovery:
                         if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
                     }
                     if wanted & set(own):
-                        fields.update({name: (value, module) for name, value in own.items()})
+                        classes.add(statement.name)
+                    held = fields if wanted & set(own) else beside
+                    held.update({name: (value, module) for name, value in own.items()})
                     derived.update(derived_settings(self.world, statement))
-        return OptionTable(fields, find_configs(self.world, self.texts, fields, declaring), derived)
+        configs = find_configs(self.world, self.texts, fields, declaring)
+        return OptionTable(fields, configs, derived, beside, frozenset(classes))
 
     # -- classes ----------------------------------------------------------------------------------
 
@@ -273,6 +280,14 @@ class Discovery:
                     assert module is not None
                     return module.name, statement.name
         return None
+
+    def driver(self, place: tuple[str, str]) -> Driver | None:
+        """Who makes what a table holds that a definition is entered into."""
+        module = self.world.module(place[0])
+        table = table_of(module, place[1]) if module is not None else None
+        if table is not None and table not in self._drivers:
+            self._drivers[table] = find_driver(self.modules_with, table)
+        return self._drivers[table] if table is not None else None
 
     @cached_property
     def kinds(self) -> tuple[ModelKind, ...]:

@@ -29,12 +29,16 @@ from tools.viability.interpreter.values import (
 from tools.viability.kinds import ModelKind
 from tools.viability.library import Library
 from tools.viability.profile import Profile, libraries
+from tools.viability.served import Served
 
 MODULE_METHODS = frozenset(libraries()["torch"]["module_methods"])
+COMMON_BASES = frozenset(libraries()["checkpoint"]["base"])
 
 
 MAJOR, MINOR, VALUE = Fact("<major>"), Fact("<minor>"), Fact("<value>")
 """The device's capability and the option's value; kinds of models are called by their attributes."""
+MODEL = Fact("model_class")
+"""The class that serves the model, where one was named."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class OptionTable:
     """Objects that hold them while the engine runs."""
     derived: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     """Settings declared beside them as functions of them: name → module and function."""
+    beside: Mapping[str, tuple[ast.expr | None, Module]] = dataclasses.field(default_factory=dict)
+    """Fields of classes beside those, which declare no choice of their own."""
+    classes: frozenset[str] = frozenset()
+    """Names of the classes that declare them."""
     _read: dict[ast.FunctionDef, bool] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def read_by(self, function: ast.FunctionDef) -> bool:
@@ -72,6 +80,8 @@ class Given:
     value: str | None
     checkpoint: Checkpoint | None = None
     """The model's own config, where it was given."""
+    model: Served | None = None
+    """The class that serves the model, where one was named."""
     tensor_parallel: int | None = None
     """Over how many ranks tensors are divided, where that was given."""
     overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -90,12 +100,14 @@ class Given:
     layer: Any = None
     """The layer under test, once it is built: what a model finds under a layer's name."""
     module_methods: frozenset[str] = MODULE_METHODS
+    common_bases: frozenset[str] = COMMON_BASES
 
     def __post_init__(self) -> None:
         arch = of(Kind.ARCH)
         self.asked: dict[Question, Any] = {}
         """What the run asked of the scenario, and the answers, in the order in which it did."""
         self._over = False
+        self._model_objects: dict[bool, Tainted] = {}
         major, minor = (
             Number(part, fact, self.note) for part, fact in zip(self.arch, (MAJOR, MINOR), strict=True)
         )
@@ -161,7 +173,8 @@ class Given:
         """The facts that a run may ask about, by their names."""
         kinds = {attribute: member for attribute, (_, member) in self._kinds.items()}
         device = dict(zip((MAJOR.name, MINOR.name), self.arch, strict=True))
-        return {**device, VALUE.name: self.value, **kinds}
+        model = {MODEL.name: self.model.architecture} if self.model is not None else {}
+        return {**device, **model, VALUE.name: self.value, **kinds}
 
     def note(self, question: Question, answer: Any) -> None:
         """Note what the run asked; nothing may depend on it once the run is over."""
@@ -181,6 +194,7 @@ class Given:
         self.layer = None
         self.hooks = {}
         self._defaults.clear()
+        self._model_objects.clear()
 
     def _property(self, name: str) -> Any:
         if name not in ("major", "minor"):

@@ -7,7 +7,7 @@ by tests on the checkpoint's list of classes. A backend may be made for one of t
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tools.viability.interpreter.classes import class_attribute
@@ -52,14 +52,9 @@ def find_kinds(modules_with: Callable[[bytes], list[Module]]) -> tuple[ModelKind
     return tuple(found)
 
 
-def kind_of(m: Machine, kind: ModelKind, models: Sequence[str]) -> tuple[str, str | None]:
-    """The kind's attribute and the member that the engine gives it for all of these classes, if it is one."""
-    told = {_kind_of_one(m, kind, model) for model in models}
-    return kind.attribute, told.pop() if len(told) == 1 else None
-
-
-def _kind_of_one(m: Machine, kind: ModelKind, model: str) -> str | None:
-    """Let the engine's own method settle it, for a checkpoint of which only the class is known."""
+def kind_of(m: Machine, kind: ModelKind, model: str) -> str | None:
+    """The member that the engine gives it for a class, if that is certain: its own method settles it, for a
+    checkpoint of which only the class is known."""
     module = m.world.module(kind.module)
     if module is None:
         return None

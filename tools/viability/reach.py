@@ -29,6 +29,11 @@ class Reach:
             return None
         return read
 
+    def may_use(self, layer: Layer, model: str) -> bool:
+        """Whether a class is, or may be, built of the layer or a kind of it."""
+        use = self._use(layer, model)
+        return use is None or use.line is not None
+
     def _use(self, layer: Layer, model: str) -> ModelUse | None:
         key = (layer.root, model)
         if key not in self._found:

@@ -49,7 +49,7 @@ def refused_row(
             tree,
             again,
         )
-    sized = _size(run, refusal, otherwise)
+    sized = _size(run, refusal, otherwise) or _class_alone(run, refusal, otherwise)
     because = sized or _cause(cell, run, refusal, again, others, archs)
     if because is None:
         return unknown(
@@ -104,6 +104,15 @@ def _size(run: Run, refusal: RaiseRecord, otherwise: Otherwise) -> Because | Non
     if because is Because.MODEL and Kind.CONFIG not in kinds:
         return Because.QUANTISATION  # what the config says of that, not of the model
     return because
+
+
+def _class_alone(run: Run, refusal: RaiseRecord, otherwise: Otherwise) -> Because | None:
+    """Whether a backend is refused where only the model's class leads, and a model of another gets past."""
+    led = any(Kind.MODEL in condition.taint.kinds for condition in refusal.conditions)
+    if not led or Kind.OPTION not in refusal.guard.kinds:
+        return None
+    changed = next((changed for because, changed in otherwise if because is Because.MODEL), None)
+    return Because.MODEL if changed is not None and opens(changed(), run, refusal) else None
 
 
 _STRONGER = frozenset({Kind.ARCH, Kind.DEPENDENCY, Kind.QUANTISATION})

@@ -9,6 +9,7 @@ from tools.engines.options import Option
 from tools.viability.cell import CONTRASTS
 from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
+from tools.viability.given import MODEL
 from tools.viability.hostcode.follow import HostCode
 from tools.viability.interpreter.asked import Fact
 from tools.viability.interpreter.values import Kind, Tainted, of
@@ -43,7 +44,7 @@ class Remembered:
         self._asked: dict[tuple[str, str, tuple[int, int], Frozen], set[str]] = {}
 
     def asked(self, field: str, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]) -> set[str]:
-        """Kinds of models that the runs of an option's value looked at."""
+        """What the runs of an option's value looked at of the model: its class, kinds of it."""
         return self._asked.setdefault((field, backend, arch, frozen(scenario)), set())
 
     def forget(self) -> None:
@@ -82,7 +83,7 @@ class Remembered:
 
             self.runs[key] = self.kept.of(same, facts, work)
             asked = self.asked(option.field, backend, arch, scenario)
-            asked.update(kind for kind in kinds if Fact(kind) in facts.asked)
+            asked.update(name for name in (*kinds, MODEL.name) if Fact(name) in facts.asked)
         return self.runs[key]
 
     def facts_of_model(self, scenario: Mapping[str, str]) -> Facts:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.viability.checkpoint import OBJECTS
 from tools.viability.configs import ConfigField
-from tools.viability.given import Given
+from tools.viability.given import MODEL, Given
 from tools.viability.interpreter.asked import Fact
 from tools.viability.interpreter.calls import call_function
 from tools.viability.interpreter.classes import enum_members
@@ -27,6 +27,7 @@ from tools.viability.interpreter.values import (
     Native,
     Open,
     Raised,
+    Taint,
     Tainted,
     Unknown,
     bare,
@@ -51,6 +52,19 @@ class Settings(Given):
     def options_object(self, m: Machine) -> Open:
         return Open("options", {}, supply=lambda name: self.option(m, name))
 
+    def options_for(self, m: Machine, annotation: ast.expr | None, module: Module) -> Open | None:
+        """The options object for a parameter that is annotated with its class."""
+        name = getattr(annotation, "id", getattr(annotation, "value", None))
+        if not isinstance(name, str) or not module.may_bind(name):
+            return None
+        cls = bare(global_name(m, module, name))
+        bases = cls.mro() if isinstance(cls, ClassValue) else ()
+        if not any(isinstance(base, ClassValue) and base.name in self.options.classes for base in bases):
+            return None
+        made = self.options_object(m)
+        made.cls = cls
+        return made
+
     def option(self, m: Machine, name: str) -> Any:
         """The value of an option field: the one under test, the scenario's, or its default."""
         if name == self.field:
@@ -58,11 +72,12 @@ class Settings(Given):
         if name in self.overrides:
             self.given.add(name)
             return self.overrides[name]
-        if name not in self.options.fields:
+        declared = self._declared(name)
+        if declared is None:
             return NotImplemented
         if name not in self._defaults:
-            node, module = self.options.fields[name]
-            self._defaults[name] = UNKNOWN if node is None else evaluate(m, node, Frame(module, {}))
+            node, module = declared
+            self._defaults[name] = self._required() if node is None else evaluate(m, node, Frame(module, {}))
             made = bare(self._defaults[name])
             if isinstance(made, dict) and ("<default>" in made or "<factory>" in made):
                 self._defaults[name] = made.get("<default>", UNKNOWN)
@@ -70,6 +85,15 @@ class Settings(Given):
                 # The engine may settle it before it is read: good enough to choose a way, no proof.
                 self._defaults[name] = taint(self._defaults[name], of(Kind.SOFT))
         return self._defaults[name]
+
+    def _declared(self, name: str) -> tuple[ast.expr | None, Module] | None:
+        """An option's default and where it stands; where a model is named, a field's beside them too."""
+        found = self.options.fields.get(name)
+        return found if found is not None or self.model is None else self.options.beside.get(name)
+
+    def _required(self) -> Any:
+        """What an option holds that has no default: which model to load, and a word for that is any word."""
+        return UNKNOWN if self.model is None else Tainted(self.model.architecture, of(Kind.SOFT))
 
     def is_unset(self, m: Machine, name: str) -> bool:
         """Whether an option is one that has no value of its own, and none was given."""
@@ -80,6 +104,8 @@ class Settings(Given):
         options object and of nothing else count (they hold an underscore)."""
         if self.checkpoint is not None and name in OBJECTS:
             return self.checkpoint.opened(text=OBJECTS[name])
+        if self.model is not None and name in OBJECTS:
+            return self._model_config(m, text=OBJECTS[name])
         if name in self._means and frame is not None:
             return self._kind(m, *self._means[name])
         if name == self.field and frame is not None:
@@ -89,7 +115,7 @@ class Settings(Given):
         held = self.options.configs.find(node) if frame is not None else None
         if held is not None:
             return self._config_field(m, held[0], name, held[1])
-        if "_" in name and name in self.options.fields and frame is not None and node is not None:
+        if "_" in name and frame is not None and node is not None and self._declared(name) is not None:
             return self.option(m, name)
         if self.tensor_parallel is not None and DIVIDED.search(name):
             return Tainted(self.tensor_parallel, of(Kind.PARALLELISM))
@@ -97,6 +123,27 @@ class Settings(Given):
         if place is None and frame is not None and name in self.options.derived:
             return self._derived(m, name)
         return NotImplemented if place is None else place
+
+    def told_by(self, name: str, depends: Taint) -> Taint:
+        """What an attribute of something not followed depends on: whichever object it is that holds the
+        model, or an option, it is the same."""
+        option = "_" in name and self._declared(name) is not None
+        if self.model is None or not (option or name in OBJECTS):
+            return depends
+        return Taint(depends.kinds - {Kind.UNKNOWN}, depends.sites)
+
+    def kept_as(self, m: Machine, name: str, value: Any) -> Any:
+        """What an attribute holds into which something is put that is not known: told by its name."""
+        if self.model is None or name not in OBJECTS:
+            return value
+        return self._model_config(m, text=OBJECTS[name])
+
+    def _model_config(self, m: Machine, *, text: bool) -> Any:
+        assert self.model is not None
+        self.note(MODEL, self.model.architecture)
+        if text not in self._model_objects:
+            self._model_objects[text] = self.model.config(m, text=text)
+        return self._model_objects[text]
 
     def _derived(self, m: Machine, name: str) -> Any:
         """A setting that the engine computes from its options once they stand."""
@@ -138,8 +185,8 @@ class Settings(Given):
         fields = self.options.configs.fields[name]
 
         def supply(attribute: str) -> Any:
-            if self.checkpoint is not None and attribute in OBJECTS:
-                return self.checkpoint.opened(text=OBJECTS[attribute])
+            if attribute in OBJECTS and (self.checkpoint is not None or self.model is not None):
+                return self.option_by_name(m, attribute, None, None)
             declared = fields.get(attribute)
             return NotImplemented if declared is None else self._config_field(m, name, attribute, declared)
 

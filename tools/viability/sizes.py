@@ -7,19 +7,24 @@ construction of a layer, by its number, that a run looks at. Without them every 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memory.vocabulary import Because, Verdict
 from tools.engines.adapter import engine as engine_called
-from tools.engines.models import registered
+from tools.engines.models import Registered, registered
 from tools.engines.modules import Modules
 from tools.engines.options import Option
 from tools.viability.cell import Cell, Judgement
 from tools.viability.checkpoint import Checkpoint
 from tools.viability.evidence import evidence_at
 from tools.viability.facts import Facts
+from tools.viability.given import MODEL
 from tools.viability.interpreter.values import Kind, Tainted, bare, of
 from tools.viability.layers import Layer
+from tools.viability.profile import scenarios
+from tools.viability.served import Served, served
 from tools.viability.settings import DIVIDED
 from tools.viability.survey import QUANTISED, Built, survey
 
@@ -42,6 +47,11 @@ def nominal(scenario: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in scenario.items() if name not in (CONFIG, RANKS, PLACE)}
 
 
+def of_any(scenario: Mapping[str, str]) -> dict[str, str]:
+    """The scenario for a model of any class."""
+    return {name: value for name, value in nominal(scenario).items() if name != MODEL.name}
+
+
 class Sizes:
     """What certain models make of the layers of one engine."""
 
@@ -49,6 +59,7 @@ class Sizes:
         self._analysis = analysis
         self._known: dict[str, Checkpoint] = {}
         self._found: dict[tuple[Any, ...], list[Built]] = {}
+        self._models: dict[str, Served | None] = {}
 
     def scenario(self, checkpoint: Checkpoint | None, ranks: int | None) -> dict[str, str]:
         """What a model's config and the number of ranks add to a scenario."""
@@ -66,11 +77,32 @@ class Sizes:
 
     def tell(self, facts: Facts, scenario: Mapping[str, str]) -> None:
         """Let a run know the model and the number of ranks."""
+        if MODEL.name in scenario:
+            facts.model = self._served(scenario[MODEL.name], scenario["quantisation"])
         facts.checkpoint = self._known.get(scenario.get(CONFIG, ""))
         if RANKS in scenario:
             facts.tensor_parallel = int(scenario[RANKS])
             ranks = Tainted(facts.tensor_parallel, of(Kind.PARALLELISM))
             facts.overrides |= {name: ranks for name in facts.options.fields if DIVIDED.search(name)}
+
+    def serves(self, architecture: str) -> bool:
+        """Whether the engine registers a class of this name."""
+        return any(item.architecture == architecture for item in self._registered)
+
+    def _served(self, architecture: str, scheme: str) -> Served | None:
+        """The model that a class serves; None for one that the engine does not register."""
+        if architecture not in self._models:
+            found = next((item for item in self._registered if item.architecture == architecture), None)
+            texts = self._analysis.discovery.texts
+            self._models[architecture] = served(self._analysis.world, texts, found) if found else None
+        model = self._models[architecture]
+        told = scenarios().get(scheme, {}).get("checkpoint", {})
+        return replace(model, quantisation=told) if model is not None else None
+
+    @cached_property
+    def _registered(self) -> list[Registered]:
+        analysis = self._analysis
+        return registered(analysis.tree, engine_called(analysis.engine), Modules(analysis.tree))
 
     def built(self, layer: Layer, scenario: Mapping[str, str]) -> Built | None:
         """The construction that a scenario speaks of."""
@@ -112,7 +144,7 @@ class Sizes:
         if int(scenario.get(RANKS, "1")) > 1:
             changed.append((Because.PARALLELISM, {**scenario, RANKS: "1"}))
         if CONFIG in scenario:
-            changed.append((Because.MODEL, nominal(scenario)))
+            changed.append((Because.MODEL, of_any(scenario)))
         return self._analysis.judge_under(cell, scenario, changed)
 
     def _different(self, layer: Layer, scenario: Mapping[str, str]) -> list[tuple[int, Built]]:
@@ -131,8 +163,7 @@ class Sizes:
 
     def _survey(self, layer: Layer, scenario: Mapping[str, str]) -> list[Built]:
         analysis, checkpoint = self._analysis, self._known[scenario[CONFIG]]
-        engine = engine_called(analysis.engine)
-        for item in registered(analysis.tree, engine, Modules(analysis.tree)):
+        for item in self._registered:
             if item.architecture in checkpoint.classes and item.class_file is not None:
                 model = (analysis.world.dotted(item.class_file), item.class_name)
                 return survey(

@@ -12,7 +12,7 @@ from tools.viability.discover import Discovery
 from tools.viability.interpreter.values import Kind
 from tools.viability.layers import Layer
 from tools.viability.runs import Run
-from tools.viability.sizes import nominal
+from tools.viability.sizes import of_any
 
 RunLayer = Callable[[Layer, Option, str, tuple[int, int], Mapping[str, str]], Run]
 """Runs a layer for a backend on an architecture under a scenario (remembered by whoever gives it)."""
@@ -55,7 +55,7 @@ class Suited:
         A backend may be made for another kind of layer than most models have: that it is refused there says
         nothing about it.
         """
-        scenario = nominal(scenario)  # a layer is found for no certain model
+        scenario = of_any(scenario)  # a layer is found for no certain model
         key = (option.field, backend, tuple(sorted(scenario.items())))
         if key not in self._suited:
             works = (

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tools.viability.discover import Discovery
+from tools.viability.drivers import run_driver
 from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
@@ -29,7 +30,12 @@ from tools.viability.vendor import foreign_import, foreign_name
 
 def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -> Run:
     """Make what a table holds under the option's value, and call what its base class says it is for."""
+    driver = discovery.driver(place) if facts.model is not None else None
+    driven = run_driver(driver, facts) if driver is not None else None
+    if driven is not None and driven.refused is not None and driven.refused.proven:
+        return driven
     m = Machine(discovery.world, facts)
+    m.gates.extend(driven.machine.gates if driven is not None else ())
     result = Run(m, None, chosen=f"{place[0]}.{place[1]}")
     module = discovery.world.module(place[0])
     if module is None:

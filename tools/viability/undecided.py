@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memory.vocabulary import Because, Evidence, HypothesisState, Row, Verdict
 from tools.engines.models import ModelUse
@@ -48,3 +48,23 @@ def unused_row(cell: Cell, models: Sequence[ModelUse], layer: str) -> Judgement:
         evidence=tuple(model.definition for model in models),
     )
     return Judgement(row, [], [f"nothing that the model's class is built of uses {layer} or a kind of it"])
+
+
+def alike(judged: Iterable[Judgement]) -> bool:
+    """Whether the same is said for every class that may serve a model."""
+    return len({(one.row.verdict, one.row.runs_instead) for one in judged}) == 1
+
+
+def divided(cell: Cell, judged: Mapping[str, Judgement]) -> Judgement:
+    """What is said for the classes that may serve a model, where they are not alike."""
+    said = "; ".join(f"{one.row.verdict} for {model}" for model, one in judged.items())
+    found = unknown(cell, f"which class serves the model decides: {said}")
+    found.hops = next((one.hops for one in judged.values() if one.row.verdict is Verdict.BLOCKED), [])
+    return found
+
+
+def rests_on_class(row: Row) -> bool:
+    """Whether what is said may be otherwise for a model of another class, where the class was looked at: a
+    refusal for another reason is everybody's."""
+    refused = row.verdict in (Verdict.BLOCKED, Verdict.NOT_APPLICABLE)
+    return not refused or row.because is Because.MODEL

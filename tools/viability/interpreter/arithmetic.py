@@ -14,7 +14,17 @@ from tools.viability.interpreter.truth import (
     has_unknown,
     plain,
 )
-from tools.viability.interpreter.values import UNKNOWN, Taint, Tensor, Unknown, strip, taint
+from tools.viability.interpreter.values import (
+    UNKNOWN,
+    ClassValue,
+    External,
+    Taint,
+    Tensor,
+    Unknown,
+    bare,
+    strip,
+    taint,
+)
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -53,5 +63,16 @@ def operate(op: ast.operator, left: Any, right: Any) -> Any:
             return taint(UNKNOWN, both)
     if isinstance(op, ast.Pow) and isinstance(a, (int, float)) and isinstance(b, int) and 0 <= b < 64:
         return taint(whole(a) ** whole(b), both)
+    if isinstance(op, ast.BitOr) and (kinds := _kinds(a)) and (others := _kinds(b)):
+        return taint((*kinds, *others), both)
     runtime = any(isinstance(side, Unknown) and side.runtime for side in (a, b))
     return taint(Unknown(runtime=runtime, soft=data_only(a, b)), both)
+
+
+def _kinds(value: Any) -> tuple[Any, ...]:
+    """The classes that an operand of a union of classes stands for, if it is one."""
+    if isinstance(value, tuple) and all(isinstance(bare(one), (ClassValue, External, type)) for one in value):
+        return value
+    if value is None:
+        return (type(None),)
+    return (value,) if isinstance(value, (ClassValue, External, type)) else ()

@@ -19,6 +19,7 @@ from tools.viability.interpreter.values import (
     ClassValue,
     Instance,
     Taint,
+    Unknown,
     strip,
     taint,
     taint_of,
@@ -116,6 +117,8 @@ def call(m: Machine, function: Any, args: Values, kwargs: Keywords, frame: Frame
 def get_attribute(m: Machine, holder: Any, name: str, frame: Frame | None, node: Any) -> Any:
     """``holder.name``."""
     value, t = strip(holder)
+    if t is not CLEAN and type(value) is Unknown:
+        t = m.facts.told_by(name, t)
     return taint(read_attribute(m, value, name, frame, node, t), t)
 
 

@@ -81,6 +81,8 @@ def is_instance(m: Machine, value: Any, kind: Any) -> bool | None:
             return sides[0] if all(side is sides[0] for side in sides) else None
         given = isinstance(v, Unknown) and v.runtime and v.fact  # what a kernel gives
         return True if given and isinstance(k, External) and k.path == "torch.Tensor" else None
+    if isinstance(v, Open) and v.made_by is not None:
+        return _is_made_by(m, v.made_by, k)
     if isinstance(k, ClassValue):
         if isinstance(v, Instance):
             return True if v.cls.is_subclass(k) else (None if v.cls.has_unknown_base else False)
@@ -92,29 +94,59 @@ def is_instance(m: Machine, value: Any, kind: Any) -> bool | None:
         if isinstance(inner, CONCRETE):
             return isinstance(inner, k)
         return True if k is object else (None if isinstance(v, (Open, External, Instance)) else False)
-    if isinstance(k, External):
-        leaf = k.path.rsplit(".", 1)[-1]
-        if isinstance(v, (FilePath, Tensor)):
-            return leaf in (PATHS if isinstance(v, FilePath) else ("Tensor", "Parameter"))
-        if isinstance(v, External):
-            return True if leaf == "dtype" and v.root == "torch" else None
-        if isinstance(v, Instance):
-            return any(path.rsplit(".", 1)[-1] == leaf for path in v.cls.external_bases) or (
-                None if v.cls.has_unknown_base or leaf in ("Callable", "Mapping") else False
-            )
-        if isinstance(v, EnumMember):
-            return leaf in ("Enum", "IntEnum", "StrEnum")
-        if isinstance(v, ClassValue):
-            return None if leaf in ("Callable", "Hashable", "type") or "Meta" in leaf else False
-        if isinstance(v, SCALARS):
-            return {"Callable": False, "Number": isinstance(v, (int, float))}.get(
-                leaf, None if v is not None else False
-            )
-        if isinstance(v, (tuple, list)):
-            return leaf in ("Sequence", "Iterable", "Collection")
-        if isinstance(v, dict):
-            return leaf in ("Mapping", "MutableMapping", "Dict")
+    return _is_of_outside(v, k) if isinstance(k, External) else None
+
+
+def _is_of_outside(v: Any, k: External) -> bool | None:
+    """Whether a value is of a class outside the sources."""
+    leaf = k.path.rsplit(".", 1)[-1]
+    if isinstance(v, (FilePath, Tensor)):
+        return leaf in (PATHS if isinstance(v, FilePath) else ("Tensor", "Parameter"))
+    if isinstance(v, External):
+        return True if leaf == "dtype" and v.root == "torch" else None
+    if isinstance(v, Instance):
+        return any(path.rsplit(".", 1)[-1] == leaf for path in v.cls.external_bases) or (
+            None if v.cls.has_unknown_base or leaf in ("Callable", "Mapping") else False
+        )
+    if isinstance(v, EnumMember):
+        return leaf in ("Enum", "IntEnum", "StrEnum")
+    if isinstance(v, ClassValue):
+        return None if leaf in ("Callable", "Hashable", "type") or "Meta" in leaf else False
+    if isinstance(v, SCALARS):
+        return {"Callable": False, "Number": isinstance(v, (int, float))}.get(
+            leaf, None if v is not None else False
+        )
+    if isinstance(v, (tuple, list)):
+        return leaf in ("Sequence", "Iterable", "Collection")
+    if isinstance(v, dict):
+        return leaf in ("Mapping", "MutableMapping", "Dict")
     return None
+
+
+def _is_made_by(m: Machine, made_by: ClassValue | External, kind: Any) -> bool | None:
+    """Whether what a class makes is of another class.
+
+    Nothing outside the sources derives from what is in them; but what is known by a base that all have may be
+    anything that derives from it.
+    """
+    if not isinstance(kind, (ClassValue, External)):
+        return None if kind is object else False
+    common = m.facts.common_bases
+    if isinstance(made_by, External):
+        leaf = made_by.path.rsplit(".", 1)[-1]
+        if leaf in common or (isinstance(kind, ClassValue) and leaf in _leaves(kind)):
+            return None
+        return False if isinstance(kind, ClassValue) else True if kind == made_by else None
+    if isinstance(kind, ClassValue):
+        return True if made_by.is_subclass(kind) else (None if made_by.has_unknown_base else False)
+    leaves = _leaves(made_by)
+    if kind.path.rsplit(".", 1)[-1] in leaves:
+        return True
+    return False if leaves <= common and not made_by.has_unknown_base else None
+
+
+def _leaves(cls: ClassValue) -> set[str]:
+    return {path.rsplit(".", 1)[-1] for path in cls.external_bases}
 
 
 def convert(m: Machine, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -23,6 +23,10 @@ class Scenario(Protocol):
         """Methods that a layer inherits from the framework's base class."""
 
     @property
+    def common_bases(self) -> frozenset[str]:
+        """Names of the classes outside the sources that every model's configuration derives from."""
+
+    @property
     def root(self) -> str:
         """The engine's top-level package."""
 
@@ -74,6 +78,12 @@ class Scenario(Protocol):
 
     def option_by_name(self, m: Machine, name: str, frame: Frame | None, node: Any) -> Any:
         """The option that an attribute of something not followed stands for, told by its name."""
+
+    def told_by(self, name: str, depends: Taint) -> Taint:
+        """What an attribute of something not followed depends on, of which ``depends`` is known."""
+
+    def kept_as(self, m: Machine, name: str, value: Any) -> Any:
+        """What an attribute holds into which something is put that is not known: told by its name."""
 
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """A module's global after the start-up function ``writer`` has filled it from the options."""
