@@ -38,24 +38,26 @@ def conclusion(
     under: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
     preferred: Mapping[str, str] | None = None,
+    taken: Mapping[str, str] | None = None,
     kernels: Sequence[NotRun] = (),
     halted: tuple[str, int, str] | None = None,
 ) -> Concluded:
     """The last event. ``under``: facts that all rows were judged under, to be printed with them.
     ``settings``: flags that the person's scenario amounts to. ``preferred``: component → the backend that the
-    driver chose. ``kernels``: what of kernels has not run. ``halted``: how it ends where something that was
-    asked for could not be run (reason, exit code, words).
+    driver chose; ``taken``: the one that the engine takes for the model where nobody chooses. ``kernels``:
+    what of kernels has not run. ``halted``: how it ends where something that was asked for could not be run
+    (reason, exit code, words).
 
     Exit code 0: each component that is reached and decided has a candidate · 1: one has none left ·
     4: nothing could be decided.
     """
     by_component = {option.component: _of(rows, option.component) for option in options}
-    wanted = preferred or {}
-    choices = [
-        choice
-        for option in options
-        if (choice := choose(option, by_component[option.component], known, wanted.get(option.component)))
-    ]
+    wanted, own = preferred or {}, taken or {}
+    found = (
+        choose(option, by_component[name], known, wanted.get(name), own.get(name))
+        for name, option in ((option.component, option) for option in options)
+    )
+    choices = [choice for choice in found if choice is not None]
     chosen = {choice.option.component for choice in choices}
     hopeless = [
         name for name, mine in by_component.items() if name not in chosen and _every_way_is_closed(mine)
@@ -97,14 +99,14 @@ def conclusion(
             summary=f"the source that was read decides nothing for {what}",
             answer=answer,
         )
-    found = ", ".join(
+    said = ", ".join(
         f"{choice.option.component} {choice.row.backend if choice.left is None else LEFT}"
         for choice in choices
     )
     return Concluded(
         exit_reason="answered",
         exit_code=0,
-        summary=f"{trust(answer).lower()}: {found}",
+        summary=f"{trust(answer).lower()}: {said}",
         answer=answer,
     )
 

@@ -2,7 +2,8 @@
 
 Order: what was measured; else what the engine itself would pick, if nothing blocks it; else the first
 that the engine declares and the source lets through. Where the engine has no default and decides by
-itself, it is left to it: a flag would be a guess in place of what the engine knows of the model. A
+itself, it is left to it: a flag would be a guess in place of what the engine knows of the model. But where
+it is known to take what is refused for this model, a flag is what makes it start. A
 current report or finding that says ``nan`` or crash of the same component, backend and architecture puts
 a candidate behind the others.
 """
@@ -18,6 +19,8 @@ from agent.reasons import LEFT, refuted
 from memory.vocabulary import Finding, FindingStatus, Level, Outcome, Recommendation, Row, Target, Verdict
 from tools.engines.adapter import Launch
 from tools.engines.options import Option
+
+_CLOSED = {Verdict.BLOCKED, Verdict.NOT_APPLICABLE}
 
 PLACEHOLDER = "MODEL_PATH"
 """Stands for the model where the person gave no path or repository: never invented."""
@@ -38,11 +41,16 @@ class Choice:
 
 
 def choose(
-    option: Option, rows: Sequence[Row], known: Sequence[Finding], preferred: str | None = None
+    option: Option,
+    rows: Sequence[Row],
+    known: Sequence[Finding],
+    preferred: str | None = None,
+    taken: str | None = None,
 ) -> Choice | None:
     """The best candidate among ``rows`` of one component, None if there is none. ``preferred``: the backend
-    that the driver has reasons for."""
+    that the driver has reasons for; ``taken``: what the engine takes for the model where no flag is given."""
     against = demotions(rows, known)
+    closed = {row.backend for row in rows if refuted(row) or row.verdict in _CLOSED}
     rows = [row for row in rows if not refuted(row) or row.backend == preferred]
     candidates = [row for row in rows if row.verdict is Verdict.NO_STATIC_OBSTACLE]
     if named := next((row for row in rows if row.backend == preferred), None):
@@ -57,7 +65,11 @@ def choose(
     ranked = [(row, "measured" if served(row) else "its kernels ran right") for row in measured]
     if picked is not None:
         ranked.append(picked)
-    ranked += [(row, "first declared that no gate refuses") for row in candidates]
+    refused = option.default is None and taken in closed
+    first = "first declared that no gate refuses"
+    if refused:
+        first += f"; left alone the engine takes {taken}, which is refused"
+    ranked += [(row, first) for row in candidates]
     ranked.sort(key=lambda pair: pair[0].backend in against)  # stable: the order above holds within each half
     if not ranked:
         return None
@@ -65,7 +77,8 @@ def choose(
     if row.backend in against:
         why = f"{why}; but {against[row.backend]}"
     others = tuple(one for one in candidates if row.backend not in {one.backend, one.runs_instead})
-    return Choice(option, row, why, others, None if served(row) else _engines_choice(option, rows))
+    left = None if served(row) or refused else _engines_choice(option, taken)
+    return Choice(option, row, why, others, left)
 
 
 def served(row: Row) -> bool:
@@ -73,15 +86,12 @@ def served(row: Row) -> bool:
     return ran(row) and row.observed is not None and row.observed.level not in (Level.IMPORTED, Level.PROBE)
 
 
-def _engines_choice(option: Option, rows: Sequence[Row]) -> str | None:
-    """Why no value is better than any: the engine decides, or its default leads where no value has a name."""
-    if option.default is None:
-        return f"{option.flag} has no default, it decides by itself"
-    by_name = {row.backend: row for row in rows}
-    default = by_name.get(str(option.default))
-    if default is None or default.verdict is not Verdict.REROUTED or default.runs_instead in by_name:
+def _engines_choice(option: Option, taken: str | None) -> str | None:
+    """Why no value is better than any: the engine decides."""
+    if option.default is not None:
         return None
-    return f"its default ({default.backend}) runs {default.runs_instead or 'other code'}"
+    what = f"for this model it takes {taken}" if taken is not None else "it decides by itself"
+    return f"{option.flag} has no default, {what}"
 
 
 def engines_own(option: Option, rows: Sequence[Row]) -> tuple[Row, str] | None:
@@ -95,6 +105,9 @@ def engines_own(option: Option, rows: Sequence[Row]) -> tuple[Row, str] | None:
         return picked, f"what the engine's default ({default.backend}) leads to"
     if default.verdict is Verdict.NO_STATIC_OBSTACLE:
         return default, "the engine's default"
+    if default.verdict is Verdict.REROUTED and default.runs_instead not in by_name:
+        runs = default.runs_instead or "other code"
+        return default, f"the engine's default; it runs {runs}, which no value names"
     return None
 
 

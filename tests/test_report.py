@@ -249,18 +249,44 @@ def test_a_component_that_the_engine_decides_gets_no_flag() -> None:
     text = plain(screen(answer([*GOOD, row("d", "dark", Verdict.UNKNOWN)], found)))
     assert "Candidate, untested (c, d: left to the engine):" in text
     assert "▸" not in text
-    # The same where the default leads to code that no value names.
-    leads = row("c", "auto", Verdict.REROUTED, runs_instead="lib.kernel")
-    choice = choose(option("auto", "auto", "a", "b"), [leads, *GOOD], [])
-    assert choice is not None
-    assert choice.left == "its default (auto) runs lib.kernel"
-    # What was measured is better than what the engine would guess.
+
+
+def test_what_was_measured_is_better_than_what_the_engine_would_guess() -> None:
     ran = Observed(level=Level.SERVER, outcome=Outcome.OK, experiment="e1")
     choice = choose(option(None, "a", "b"), [GOOD[0], GOOD[1].model_copy(update={"observed": ran})], [])
     assert choice is not None
     found = recommend(Target(question="q", arch="sm120"), LAUNCH, [choice], [])
     assert found is not None
     assert found.command.endswith("--c-backend b")
+
+
+def test_a_default_that_leads_to_what_no_value_names_is_given_by_its_own_name() -> None:
+    leads = row("c", "auto", Verdict.REROUTED, runs_instead="lib.kernel")
+    choice = choose(option("auto", "auto", "a", "b"), [leads, *GOOD], [])
+    assert choice is not None
+    found = recommend(Target(question="q", arch="sm120"), LAUNCH, [choice], [])
+    assert found is not None
+    assert "--c-backend auto" in found.command
+    assert found.ranked_by == ("c: auto, the engine's default; it runs lib.kernel, which no value names",)
+
+
+def test_where_the_engine_would_take_what_is_refused_a_flag_names_another() -> None:
+    rows = [row("c", "a", Verdict.BLOCKED), row("c", "b", Verdict.NO_STATIC_OBSTACLE)]
+    for taken, given, why in (
+        (
+            "a",
+            True,
+            "b, first declared that no gate refuses; left alone the engine takes a, which is refused",
+        ),
+        ("b", False, "left to the engine; --c-backend has no default, for this model it takes b"),
+        (None, False, "left to the engine; --c-backend has no default, it decides by itself"),
+    ):
+        choice = choose(option(None, "a", "b"), rows, [], taken=taken)
+        assert choice is not None
+        found = recommend(Target(question="q", arch="sm120"), LAUNCH, [choice], [])
+        assert found is not None
+        assert ("--c-backend b" in found.command) is given, taken
+        assert found.ranked_by == (f"c: {why}",)
 
 
 def test_of_what_is_refused_the_gpu_comes_before_the_candidates_and_options_once() -> None:

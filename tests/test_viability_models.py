@@ -212,3 +212,15 @@ def test_a_refusal_that_has_nothing_to_do_with_the_class_names_none(engine: Engi
     trace = seam(engine, "plain", "sm120", ["DartForCausalLM"])
     assert (trace.row.verdict, trace.row.because) == (Verdict.BLOCKED, Because.ARCHITECTURE)
     assert "model_class" not in trace.scenario
+
+
+def test_what_the_engine_would_take_for_a_class_is_told_with_each_cell(engine: Engine) -> None:
+    """Where nobody sets the option: the first check that puts something there, as start-up makes them."""
+    choice = "            if self.seam_backend is None:\n                self.seam_backend = 'far'\n"
+    check = '            assert self.seam_backend in ["folded", "slow"], "a hem is folded"\n'
+    engine.edit(SERVER_ARGS, check, choice)
+    assert seam(engine, "plain", "sm100", ["HemForCausalLM"]).left == "far"
+    assert seam(engine, "plain", "sm100", ["TuckForCausalLM"]).left is None
+    assert seam(engine, "plain", "sm100", ["TuckForCausalLM", "HemForCausalLM"]).left is None
+    assert seam(engine, "plain", "sm100", []).left is None
+    assert seam(engine, "auto", "sm100", ["HemForCausalLM"], "weave").left is None, "it has a default"

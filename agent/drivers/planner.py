@@ -134,6 +134,7 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
         settings=flags(board),
         launch=engines()[target.engine].launch,
         preferred=preferred,
+        taken=_taken(board),
         kernels=left(board),
         halted=halted(board),
     )
@@ -148,6 +149,16 @@ def _left_alone(board: Board) -> list[Understood | HypothesisChanged | Noted]:
         for one in board.in_state(HypothesisState.OPEN)
         if board.skips(one.component, one.backend)
     ]
+
+
+def _taken(board: Board) -> dict[str, str]:
+    """Component → what the engine takes for the model where nobody sets the option, as traces say."""
+    found: dict[str, str] = {}
+    for called, _ in board.results("trace_viability"):
+        output = board.output(called.call)
+        if isinstance(output, dict) and isinstance(output.get("left"), str):
+            found[str(called.input.get("component"))] = output["left"]
+    return found
 
 
 def _ordered(board: Board, rung: Rung, ready: Sequence[HypothesisChanged]) -> list[Call]:

@@ -159,6 +159,25 @@ class Analysis:
             self._kinds[model] = {name: member for name, member in told.items() if member is not None}
         return self._kinds[model]
 
+    def left(self, cell: Cell, scenario: Mapping[str, str], models: Sequence[str]) -> str | None:
+        """What start-up takes for the classes of a model where nobody sets an option that has no default."""
+        option = self.option(cell.component)
+        if option is None or option.default is not None:
+            return None
+        runs = (
+            self.remembered.of(
+                ("options", "unset"),
+                option,
+                None,
+                cell.arch,
+                {**self._rules_of(model), **scenario},
+                self._run_options,
+            )
+            for model in models
+        )
+        found = {run.puts[0] if run.puts else None for run in runs}
+        return found.pop() if len(found) == 1 else None
+
     def layer_of(self, option: Option, backend: str, scenario: Mapping[str, str]) -> Layer | None:
         """The layer that a backend is judged in; none where the option's values are names in a table."""
         return None if self.is_registered(option) else self.layers.for_backend(option, backend, scenario)

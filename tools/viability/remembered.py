@@ -57,7 +57,7 @@ class Remembered:
         self,
         way: tuple[str, ...],
         option: Option,
-        backend: str,
+        backend: str | None,
         arch: tuple[int, int],
         scenario: Mapping[str, str],
         run: Callable[[Facts, Hashable], Run],
@@ -73,7 +73,7 @@ class Remembered:
             if same not in self.plain:
                 some = {kind.attribute: kind.members[0] for kind in self._discovery.kinds}
                 some = {name: member for name, member in some.items() if name in kinds}
-                first = option.values[0].value
+                first = option.values[0].value if backend is not None else None
                 self.plain[same] = self.facts(option, first, CONTRASTS[0], {**fixed, **some})
 
             def work(facts: Facts) -> Run:
@@ -82,7 +82,7 @@ class Remembered:
                 return made
 
             self.runs[key] = self.kept.of(same, facts, work)
-            asked = self.asked(option.field, backend, arch, scenario)
+            asked = self.asked(option.field, backend or "", arch, scenario)
             asked.update(name for name in (*kinds, MODEL.name) if Fact(name) in facts.asked)
         return self.runs[key]
 
@@ -97,9 +97,9 @@ class Remembered:
         return Facts(found.world, found.profile, found.option_table, arch, field, value)
 
     def facts(
-        self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
+        self, option: Option, backend: str | None, arch: tuple[int, int], scenario: Mapping[str, str]
     ) -> Facts:
-        """The facts under which a backend is run."""
+        """The facts under which a backend is run, or a start for which none was chosen."""
         facts = self._new(arch, option.field, backend)
         facts.tell(
             {

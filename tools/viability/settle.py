@@ -43,7 +43,8 @@ def run_options(discovery: Discovery, facts: Facts, kept: Kept[Run], key: Hashab
         if here.refused is not None and here.refused.proven:
             return here
         result.settled |= here.settled
-        result.puts += [value for value in here.puts if value not in result.puts]
+        if facts.model is None or not result.puts:  # where all that decides is known, the first does
+            result.puts += [value for value in here.puts if value not in result.puts]
         result.machine.gates.extend(here.machine.gates)
         result.passages.extend(here.passages[:1])
     return result

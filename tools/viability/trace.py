@@ -75,6 +75,8 @@ class Trace(Contract):
     hops: tuple[Hop, ...] = ()
     scenario: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    left: str | None = None
+    """What start-up takes for the model's class where the component's option is not set."""
     openings: tuple[Opening, ...] = ()
     """What would open the gate that refuses, where that was asked for."""
     claims: tuple[Claim, ...] = ()
@@ -233,6 +235,7 @@ def _one(analysis: Analysis, cell: TraceInput) -> _Done:
         hops=hops,
         scenario={**scenario, **judged.under, **({"layer": judged.place} if judged.place else {})},
         notes=tuple(judged.notes),
+        left=analysis.left(question, scenario, models),
         openings=opening,
         claims=claimed,
     )
