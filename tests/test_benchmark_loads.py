@@ -142,6 +142,14 @@ def test_traps_of_generators_are_seen(
     assert result.outcome.value == ("ok" if outcome == "not_run" else outcome)
 
 
+def test_a_generator_that_does_not_run_is_tried_once(benchmarked: Callable[..., Benchmarked]) -> None:
+    result = benchmarked(fault="crash")
+    assert result.outcome is Outcome.NOT_RUN
+    assert result.because == "no load can be believed: the generator ended with 1: RuntimeError: planted"
+    assert result.benchmark is not None
+    assert len(result.benchmark.cells) == 1
+
+
 def test_a_load_that_does_not_end_is_ended_and_the_server_asked(
     benchmarked: Callable[..., Benchmarked],
 ) -> None:

@@ -148,7 +148,7 @@ class Client:
             figures=figures,
             outcome=refused[0][0] if refused else Outcome.OK,
             refused=[why for _, why in refused],
-            notes=list(_notes(document or {}, load)),
+            notes=list(_notes(document, load)) if document is not None else [],
             code=code,
             timed_out=timed_out,
             speculative=accepted is not None and accepted.value > SPECULATIVE,

@@ -125,6 +125,9 @@ def measured(
         cells.append(cell)
         if cell.outcome in (Outcome.CRASHED, Outcome.HUNG):
             break
+        if cell.code and cell.raw is None:
+            tell("the generator itself does not run here: no other load is tried")
+            break
     outcome, because = _concluded(cells, loads)
     return Measured(
         outcome=outcome,
