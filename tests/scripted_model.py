@@ -114,13 +114,18 @@ class ScriptedModel:
 
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                responds = self.path.endswith("/responses")
+                if responds:
+                    request["messages"] = messages_of(request["input"])
                 step = model._answer(request, dict(self.headers))
                 if step.body is not None or step.status != 200:
                     body = step.body if isinstance(step.body, bytes) else json.dumps(step.body or {}).encode()
                     return self.whole(step, body)
                 if not step.streamed:
-                    return self.whole(step, json.dumps(answer(step, "message")).encode())
-                lines = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks(step)]
+                    told = response(step) if responds else answer(step, "message")
+                    return self.whole(step, json.dumps(told).encode())
+                streamed = events(step) if responds else chunks(step)
+                lines = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in streamed]
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.send_header("connection", "close")
@@ -155,6 +160,50 @@ def answer(step: Step, name: str) -> dict[str, Any]:
         "choices": [choice],
         "usage": step.usage,
     }
+
+
+def messages_of(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Input of the Responses API as messages, so that a script can look at either."""
+    messages: list[dict[str, Any]] = []
+    for item in items:
+        match item.get("type", "message"):
+            case "function_call_output":
+                messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
+            case "function_call":
+                if messages[-1]["role"] != "assistant":
+                    messages.append({"role": "assistant", "content": None})
+                function = {"name": item["name"], "arguments": item["arguments"]}
+                asked = {"id": item["call_id"], "type": "function", "function": function}
+                messages[-1].setdefault("tool_calls", []).append(asked)
+            case "message":
+                messages.append(dict(item))
+            case other:
+                assert other == "reasoning", other
+    return messages
+
+
+def response(step: Step) -> dict[str, Any]:
+    """An answer of the Responses API: what it reasoned, its words, its calls."""
+    output: list[dict[str, Any]] = [
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": f"thought of {step.content}"}
+    ]
+    if step.content is not None:
+        content = [{"type": "output_text", "text": step.content, "annotations": []}]
+        output.append({"type": "message", "id": "m", "role": "assistant", "content": content})
+    for number, one in enumerate(step.calls):
+        asked = {"call_id": one["id"] or f"call-{number}", **one["function"]}
+        output.append({"type": "function_call", "id": f"fc{number}", **asked})
+    usage = step.usage and {
+        "input_tokens": step.usage["prompt_tokens"], "output_tokens": step.usage["completion_tokens"],
+    }  # fmt: skip
+    return {"id": "r", "object": "response", "status": "completed", "output": output, "usage": usage}
+
+
+def events(step: Step) -> Iterable[Any]:
+    """As the Responses API streams: a beginning, words, and the whole answer at the end."""
+    yield {"type": "response.created", "response": {"id": "r", "output": []}}
+    yield {"type": "response.output_text.delta", "delta": step.content or ""}
+    yield {"type": "response.completed", "response": response(step)}
 
 
 def chunks(step: Step) -> Iterable[Any]:

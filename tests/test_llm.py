@@ -7,17 +7,19 @@ import os
 import pty
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from investigations import QUESTION, sound, transcript
+from investigations import QUESTION, setting, sound, transcript
 from model_runs import DECIDES, FERN, GATES, bodies, environment_in, investigate, results, the_end
 from program import START, variables
 from scripted_model import ScriptedModel, call, say
 from tiny_engine import write_engine
 
 from agent.cli.main import run
+from agent.session import resume
 from memory.home import Home
 from transcripts.events import Answered, Asked, Noted, Returned
 from transcripts.log import read
@@ -254,3 +256,43 @@ def test_at_a_terminal_the_person_is_asked_with_the_exact_call(
 def bodies_of(home: Home, kind: type) -> list[Any]:
     (path,) = home.transcripts.glob("*.jsonl")
     return [event.data for event in read(path) if isinstance(event.data, kind)]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_by_the_responses_api_a_model_decides_the_same_and_what_it_reasoned_is_handed_back(
+    home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    asked = {"prompt_tokens": 100, "completion_tokens": 20}
+    first, second, *rest = STEPS
+
+    def with_usage(request: dict[str, Any]) -> Any:
+        return replace(first(request), usage=asked, streamed=streamed)  # type: ignore[operator]
+
+    with ScriptedModel([with_usage, replace(second, streamed=streamed), *rest]).use(monkeypatch) as model:
+        concluded = investigate(home, engine, {"api": "responses"})
+    assert concluded.exit_reason == "answered", concluded.summary
+    last = model.requests[-1]
+    assert (last["store"], last["stream"], last["include"]) == (False, True, ["reasoning.encrypted_content"])
+    assert last["tools"][0]["type"] == "function"
+    assert "name" in last["tools"][0]
+    kinds = [item.get("type", item.get("role")) for item in last["input"]]
+    assert kinds[:6] == ["system", "user", "reasoning", "assistant", "function_call", "function_call"]
+    assert last["input"][2]["encrypted_content"] == "thought of I read why fern is undecided."
+    assert kinds.count("reasoning") == 3
+    assert bodies(home, Answered)[0].usage == {"prompt_tokens": 100, "completion_tokens": 20}
+    assert {one.settings["api"] for one in bodies(home, Asked)} == {"responses"}
+    sound(home, transcript(home))
+
+
+def test_what_another_interface_reasoned_is_not_sent_to_chat_completions(
+    home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = {"api": "responses", "budget": {"steps": 1}}
+    with ScriptedModel([say("I look.", call("read_board")), say("So far.")]).use(monkeypatch):
+        assert investigate(home, engine, limit).exit_code == 4
+    with ScriptedModel([say(None, the_end())]).use(monkeypatch) as model:
+        concluded = resume(home, transcript(home), setting=setting(), llm={"api": "chat"})
+    assert concluded.exit_code == 0, concluded.summary
+    assert "reasoning" not in str(model.requests[0]["messages"])
+    assert "tool_calls" in model.requests[0]["messages"][2]
+    sound(home, transcript(home))

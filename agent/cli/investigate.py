@@ -53,6 +53,7 @@ def investigate(
     gpu: str | None,
     gpu_minutes: float | None,
     model: str | None,
+    api: str,
     budget: tuple[str, ...],
     allow: tuple[str, ...],
     yes: bool,
@@ -121,7 +122,7 @@ def investigate(
     if tp is not None:
         about_model["tp"] = tp
     progress(f"understood: {understood(target)}, engine {target.engine}")
-    about = ModelOptions(model, budget, allow, yes)
+    about = ModelOptions(model, budget, allow, yes, api)
     chosen = about.driver(driver)
 
     from agent.cli.ending import ended

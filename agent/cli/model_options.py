@@ -26,9 +26,15 @@ ENDPOINT = "OPENAI_API_KEY, or OPENAI_BASE_URL to an endpoint of your own (http:
 
 
 def model_options(function: Function) -> Function:
-    """``--model``, ``--budget``, ``--allow``, ``--yes``: the parameters of :class:`ModelOptions`."""
+    """``--model``, ``--api``, ``--budget``, ``--allow``, ``--yes``: what :class:`ModelOptions` holds."""
+    api = click.option(
+        "--api",
+        type=click.Choice(["auto", "chat", "responses"]),
+        default="auto",
+        help="Chat completions, or the Responses API; auto takes the latter at OpenAI alone.",
+    )
     model = click.option("--model", metavar="NAME", help="The model that decides; else ASSAY_MODEL.")
-    return model(budget_option(granting_options(function)))
+    return model(api(budget_option(granting_options(function))))
 
 
 def budget_option(function: Function) -> Function:
@@ -63,6 +69,7 @@ class ModelOptions:
     budget: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     yes: bool = False
+    api: str = "auto"
 
     @property
     def name(self) -> str | None:
@@ -92,9 +99,15 @@ class ModelOptions:
         """What a transcript's options hold of it. Raises ``BudgetError``, ``PriceError``."""
         from agent.budget import check_priced
 
-        found = self.given(home, self.name)
+        found = {**self.given(home, self.name), **({"api": "responses"} if self._responds else {})}
         check_priced(found, home)
         return found
+
+    @property
+    def _responds(self) -> bool:
+        """Whether the model is asked by the Responses API: others than OpenAI have it seldom, or in part."""
+        own = "//api.openai.com/" in (os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+        return self.api == "responses" or (self.api == "auto" and own)
 
     def given(self, home: Home, name: str | None) -> dict[str, Any]:
         """The same as far as it was said: of the model ``name``, and of its budget."""

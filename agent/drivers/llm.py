@@ -144,7 +144,7 @@ class Investigator:
             request=f"r{board.conversation.requests + 1}",
             model=str(board.llm.get("model") or "unnamed"),
             head=head,
-            settings={"tool_choice": "none"} if last else {},
+            settings={**_interface(board), **({"tool_choice": "none"} if last else {})},
             tools=self._offered,
         )
 
@@ -174,6 +174,11 @@ def _at_its_end(board: Board) -> str | None:
     if board.conversation.idle >= MOST_IDLE:
         return f"{MOST_IDLE} answers in a row without a call"
     return _budget(board).exhausted(board.spent)
+
+
+def _interface(board: Board) -> dict[str, str]:
+    """By which interface the model is asked, where that was said."""
+    return {"api": str(board.llm["api"])} if board.llm.get("api") else {}
 
 
 def _at_the_limit(board: Board) -> Concluded:

@@ -11,6 +11,8 @@ OVERFLOW = "more was sent than the model reads"
 """How the error of a request begins that was too long."""
 MISSING = "missing: "
 """How the error of a request begins that a person has to do something about."""
+REASONED = "reasoning_items"
+"""The key of a message for what only the Responses API knows of it (:mod:`agent.model.responses`)."""
 MOST_CALLS = 128
 """Calls of one answer that are run."""
 
@@ -57,6 +59,7 @@ def arguments(text: str) -> tuple[dict[str, Any], str | None]:
 def sent(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message as it is sent. Arguments that were no JSON object stay as they are on record; servers that
     read them again would refuse the whole conversation."""
+    message = {key: value for key, value in message.items() if key != REASONED}
     calls = message.get("tool_calls")
     if not calls or all(arguments(call["function"]["arguments"])[1] is None for call in calls):
         return message

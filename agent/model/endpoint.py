@@ -21,12 +21,16 @@ from urllib.parse import urlsplit
 
 from agent.model.answers import MISSING, OVERFLOW, sent
 from agent.model.reply import Reply, ReplyError
+from agent.model.responses import SETTINGS, Response, items, offered
 from agent.model.telling import is_too_long
 from agent.text import shorten
 from transcripts.events import Answered, Asked, Body, Event, Noted
 from transcripts.messages import Messages
 from transcripts.redaction.secrets import JSON, redacted
 
+API, RESPONSES = "api", "responses"
+"""The setting of a request that says by which interface it is asked; without it, by chat completions."""
+_CHAT: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 TRIES = 6
 LONGEST_WAIT = 120.0
 """Seconds that are waited for the next try; who asks for more is not waited for."""
@@ -130,7 +134,7 @@ class Endpoint:
 
         try:
             stream = self._client.post(
-                "/chat/completions",
+                "/responses" if _is_response(asked) else "/chat/completions",
                 content=self._body(asked, messages),
                 options={"headers": {"content-type": "application/json"}},
                 cast_to=object,
@@ -138,7 +142,7 @@ class Endpoint:
                 stream_cls=openai.Stream[object],
             )
             with stream:
-                return self._read(stream.response, asked.request)
+                return self._read(stream.response, asked)
         except openai.APIStatusError as error:
             raise self._refused(error.status_code, error.response.headers, str(error.message)) from None
         except openai.APIConnectionError as error:
@@ -150,15 +154,15 @@ class Endpoint:
             lines = "".join(traceback.format_exception(error)[-3:])
             raise RefusedError(f"the request failed ({type(error).__name__}: {error}): {lines}") from None
 
-    def _read(self, response: Any, request: str) -> tuple[Reply, dict[str, Any]]:
+    def _read(self, response: Any, asked: Asked) -> tuple[Reply, dict[str, Any]]:
         """The answer that a response holds. Raises :class:`AgainError` or :class:`RefusedError`."""
-        reply = Reply()
+        reply = Response() if _is_response(asked) else Reply()
         try:
             if "json" in response.headers.get("content-type", ""):
                 reply.read_whole(response.read().decode("utf-8", "replace"))
             else:
                 reply.read(self._in_time(response.iter_lines()))
-            return reply, reply.message(request)
+            return reply, reply.message(asked.request)
         except ReplyError as error:
             if is_too_long(str(error)):
                 raise RefusedError(f"{OVERFLOW}: {error}") from None
@@ -181,7 +185,7 @@ class Endpoint:
             return RefusedError(f"{MISSING}{why}; set OPENAI_API_KEY to a key that is good there")
         if status == 404:
             return RefusedError(
-                f"{MISSING}{why}; check OPENAI_BASE_URL (it ends with /v1) and the model's name"
+                f"{MISSING}{why}; check OPENAI_BASE_URL (it ends with /v1), the model's name, and --api"
             )
         if status not in _AGAIN and status < 500:
             return RefusedError(f"{why}; trying again would not help")
@@ -207,22 +211,22 @@ class Endpoint:
 
     def _body(self, asked: Asked, messages: Sequence[Mapping[str, Any]]) -> bytes:
         """The request. A message is encoded once, however often it is sent."""
-        told: dict[str, Any] = {
-            "model": asked.model,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        response = _is_response(asked)
+        settings = {key: value for key, value in asked.settings.items() if key != API}
+        told = {"model": asked.model, **(SETTINGS if response else _CHAT), **settings}
         if asked.tools is not None and self._offered[0] != asked.tools:
-            self._offered = (asked.tools, _encoded(self.tools(asked.tools)))
+            tools_then = self.tools(asked.tools)
+            self._offered = (asked.tools, _encoded(offered(tools_then) if response else tools_then))
         tools = b"" if asked.tools is None else b',"tools":' + self._offered[1]
         sent_before = self._encoded
         same = 0
         while same < min(len(sent_before), len(messages)) and sent_before[same][0] is messages[same]:
             same += 1
         del sent_before[same:]
-        sent_before += [(message, _encoded(sent(message))) for message in messages[same:]]
-        head = _encoded({**told, **asked.settings})[:-1]
-        return head + tools + b',"messages":[' + b",".join(one for _, one in sent_before) + b"]}"
+        as_sent = _as_items if response else lambda message: _encoded(sent(message))
+        sent_before += [(message, as_sent(message)) for message in messages[same:]]
+        name = b',"input":[' if response else b',"messages":['
+        return _encoded(told)[:-1] + tools + name + b",".join(one for _, one in sent_before if one) + b"]}"
 
     def _tell(self, request: str, message: Mapping[str, Any]) -> None:
         calls = [call["function"]["name"] for call in message.get("tool_calls") or ()]
@@ -244,6 +248,14 @@ class Endpoint:
         """Host and port, without what may be a secret."""
         parts = urlsplit(os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+
+
+def _is_response(asked: Asked) -> bool:
+    return asked.settings.get(API) == RESPONSES
+
+
+def _as_items(message: Mapping[str, Any]) -> bytes:
+    return b",".join(map(_encoded, items({**message, "tool_calls": sent(message).get("tool_calls")})))
 
 
 def _encoded(value: Any) -> bytes:

@@ -93,10 +93,10 @@ class Reply:
             )
             function = call.get("function")
             function = function if isinstance(function, dict) else {}
-            mine["id"] = mine["id"] or _text(call.get("id"))
-            mine["name"] = mine["name"] or _text(function.get("name"))
+            mine["id"] = mine["id"] or text_of(call.get("id"))
+            mine["name"] = mine["name"] or text_of(function.get("name"))
             arguments = function.get("arguments")
-            more = json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments)
+            more = json.dumps(arguments) if isinstance(arguments, dict) else text_of(arguments)
             self._grow(more)
             mine["arguments"] += more
         if len(self.calls) > MOST_CALLS:
@@ -123,7 +123,8 @@ class Reply:
         }
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """``value`` where it is text, else nothing."""
     return value if isinstance(value, str) else ""
 
 
