@@ -210,6 +210,39 @@ def test_most_of_what_is_known_to_be_refused_is_found(matrix: Matrix) -> None:
     assert len(found) >= 0.8 * len(hand_read), sorted(set(hand_read) - set(found))
 
 
+def test_the_rules_for_a_models_class_that_were_read_by_hand_are_found(
+    context: Context, pair: Environment
+) -> None:
+    with (DATA / "model_rules.csv").open(encoding="utf-8", newline="") as file:
+        lines = [
+            one for one in csv.DictReader(file) if PAIR[0] == f"{one['engine']}=={one['engine_version']}"
+        ]
+    asked = [
+        TraceInput(
+            environment=pair.path,
+            component=READ_AS.get(line["component"], line["component"]),
+            backend=line["backend"],
+            arch=line["arch"],
+            model_classes=(line["model"],),
+            quantisation="nvfp4",
+        )
+        for line in lines
+    ]
+    closed = {Verdict.BLOCKED, Verdict.NOT_APPLICABLE}
+    traces = traced(context, asked)
+    for line, trace in zip(lines, traces, strict=True):
+        said = "unknown" if trace.row.verdict is Verdict.UNKNOWN else "yes"
+        said = "no" if trace.row.verdict in closed else said
+        assert said == line["verdict"], line
+        if trace.row.because is Because.MODEL and trace.row.verdict is Verdict.BLOCKED:
+            assert any(one.file == line["evidence_file"] for one in trace.row.evidence), line
+            assert trace.scenario["model_class"] == line["model"]
+        checked(trace.row, pair)
+    taken = {(line["model"], line["arch"]): trace.left for line, trace in zip(lines, traces, strict=True)}
+    assert taken["Qwen3_5MoeForConditionalGeneration", "sm120"] == "flashinfer", "which is refused for it"
+    assert taken["GptOssForCausalLM", "sm120"] == "triton"
+
+
 # -- other versions -----------------------------------------------------------------------------------
 
 
