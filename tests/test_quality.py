@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import socket
 import threading
 import time
 from pathlib import Path
@@ -270,6 +272,24 @@ def test_asking_ends_where_it_is_asked_to_stop() -> None:
         stop.ask()
         thread.join(120)
     assert [type(one) for one in ended] == [stopping.Stopped]
+
+
+def test_a_list_of_models_without_end_is_not_read_to_its_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with listening.accept()[0] as connection, contextlib.suppress(OSError):
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+                while True:
+                    connection.sendall(b"[" * 65536)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(ToolError, match="no list of models"):
+            Server(f"http://127.0.0.1:{listening.getsockname()[1]}").models()
+        thread.join(120)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,17 @@ class Server:
         """Names of what it serves. Raises :class:`ToolError` where it cannot be asked."""
         import httpx
 
+        until = time.monotonic() + seconds
+        data = bytearray()
         try:
-            with httpx.Client(**self._options(seconds)) as client:
-                response = client.get("/v1/models")
+            with (
+                httpx.Client(**self._options(seconds)) as client,
+                client.stream("GET", "/v1/models") as response,
+            ):
+                for piece in response.iter_bytes():
+                    data += piece
+                    if len(data) > LARGEST or time.monotonic() > until:
+                        break
         except (httpx.HTTPError, OSError) as error:
             raise ToolError(
                 f"{self.url} does not answer ({_words(error)}); is the server up, and the address right?",
@@ -111,8 +119,8 @@ class Server:
                 "--api-key-env NAME"
             )
         try:
-            return [str(one["id"]) for one in response.json()["data"]]
-        except (ValueError, KeyError, TypeError):
+            return [str(one["id"]) for one in json.loads(data)["data"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ToolError(
                 f"{self.url}/v1/models answers HTTP {response.status_code} and no list of models; "
                 "expected an OpenAI-compatible server"
