@@ -263,6 +263,7 @@ def batch_functions() -> dict[str, Batch]:
         "trace_viability": ("tools.viability.trace", "trace_many"),
         "probe_kernel": ("tools.probe.kernel", "probe_many"),
         "probe_compile": ("tools.probe.kernel", "compile_many"),
+        "probe_dry_run": ("tools.probe.dry", "dry_many"),
     }
     for tool, (module, function) in many.items():
         try:

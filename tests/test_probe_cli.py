@@ -15,7 +15,7 @@ from memory.home import Home
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ([], 2, "name a component, or all; or one of: pack, import, compile"),
+        ([], 2, "name a component, or all; or one of: pack, import, compile, dry-run"),
         (["fp4_gemm"], 2, "6 cells may take 12 minutes of a GPU; say how many: --gpu-minutes N"),
         (["fp4_gemm", "--gpu-minutes", "1"], 3, "no GPU to run on (no nvidia-smi on PATH"),
         (["fp4_gemm", "--gpu-minutes", "nan"], 2, "nan is no number that ends"),

@@ -13,9 +13,11 @@ from agent.cli.run_options import RUNS, Running
 from agent.text import safe
 
 if TYPE_CHECKING:
+    from agent.board import Board
     from memory.home import Home
     from tools.environment.model import Environment
     from tools.probe.plan import Plan
+    from transcripts.events import Concluded
 
 ALL = "all"
 WORDS = 90
@@ -27,6 +29,7 @@ class Probe(Branching):
         "pack": "agent.cli.probe:pack",
         "import": "agent.cli.probe:import_",
         "compile": "agent.cli.probe_compile:compile_",
+        "dry-run": "agent.cli.probe_dry:dry_run",
     }
 
 
@@ -59,7 +62,7 @@ def probe(
     """
     if not components:
         raise CommandError(
-            "name a component, or all; or one of: pack, import, compile (see agent probe --help)"
+            "name a component, or all; or one of: pack, import, compile, dry-run (see agent probe --help)"
         )
     home, opened = environment_named(environment)
     plan = _plan(opened, components, backends, controls=False)
@@ -176,10 +179,11 @@ def _plan(
     return make_plan(environment, cells_of(environment, wanted, backends, controls=controls))
 
 
-def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bool) -> int:
-    """A transcript of its own, which the store's checks decide on; its rows, as JSON or on the screen."""
+def run_recorded(home: Home, question: str, options: dict[str, Any]) -> tuple[str, Concluded, Board]:
+    """A transcript of its own, which the store's checks decide on: its name, its end, and its board."""
     from agent.drivers.prober import Prober
-    from agent.session import Setting, start
+    from agent.session import Setting, board_of, start
+    from memory.artifacts import Artifacts
     from memory.clock import Ids, SystemClock
     from transcripts.reader import transcript_path
 
@@ -189,7 +193,13 @@ def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: boo
     allowed = Running(RUNS[0]).policy()
     setting = Setting(say=progress, clock=clock, redact=redactor(), policy=allowed)
     concluded = start(home, question, options, setting=setting, name=name, driver=Prober())
-    rows, findings, refused = _outcomes(transcript_path(home, name), home)
+    return name, concluded, board_of(transcript_path(home, name), Artifacts(home.artifacts))
+
+
+def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bool) -> int:
+    """The same, with its rows as JSON or on the screen; returns the exit code."""
+    name, concluded, board = run_recorded(home, question, options)
+    rows, findings, refused = _outcomes(board)
     if as_json:
         emit(
             {
@@ -208,12 +218,8 @@ def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: boo
     return concluded.exit_code
 
 
-def _outcomes(path: Path, home: Home) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+def _outcomes(board: Board) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
     """Rows, findings and refusals of a transcript."""
-    from agent.session import board_of
-    from memory.artifacts import Artifacts
-
-    board = board_of(path, Artifacts(home.artifacts))
     rows, refused = [], []
     for called in board.calls.values():
         returned = board.calls.result(called.call)

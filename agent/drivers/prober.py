@@ -18,7 +18,9 @@ from memory.clock import hypothesis_id
 from memory.vocabulary import HypothesisState, Level, Observed, Outcome, Row, Verdict
 from transcripts.events import Called, Concluded, HypothesisChanged, Noted
 
-TOOLS = {"compile": "probe_compile"}
+ALONE = "left alone"
+"""A dry run in which no backend is asked for."""
+TOOLS = {"compile": "probe_compile", "dry": "probe_dry_run"}
 """Kinds of cells that another tool than ``probe_kernel`` tries."""
 
 
@@ -40,6 +42,7 @@ class Prober:
             why = board.results("list_probes")[-1][1].error or "the results could not be read"
             return Decision(conclude=Concluded(exit_reason="missing", exit_code=2, summary=why))
         calls = [_trying(one, {**subject, "environment": environment}, options) for one in listed["probes"]]
+        calls += _traces(listed, environment, options)
         if waiting := [call for call in calls if not board.answered(call.tool, call.input)]:
             return Decision(calls=waiting)
         if changes := list(_changes(board)):
@@ -62,6 +65,20 @@ def _trying(probe: dict[str, Any], given: dict[str, object], options: dict[str, 
     return Call(tool, given, f"what comes of {probe['id']}")
 
 
+def _traces(listed: dict[str, Any], environment: str, options: dict[str, Any]) -> list[Call]:
+    """What reading says of the same, where it is to be compared: ``trace`` holds the rest of its input."""
+    subjects = [(one["component"], one["backend"]) for one in listed["probes"] if one.get("kind") == "dry"]
+    return [
+        Call(
+            "trace_viability",
+            {"environment": environment, "component": component, "backend": backend, **options["trace"]},
+            "what reading says of it",
+        )
+        for component, backend in subjects
+        if options.get("trace") and backend != ALONE
+    ]
+
+
 def _read(board: Board) -> Iterator[tuple[Called, dict[str, Any]]]:
     """Results of cells of backends, in order; those that try the stand itself are left out."""
     for tool in ("import_probe", "probe_kernel", *TOOLS.values()):
@@ -80,7 +97,7 @@ def _changes(board: Board) -> Iterator[HypothesisChanged | Noted]:
     found: dict[str, HypothesisChanged] = {}
     for called, output in _read(board):
         cell, outcome = output["cell"], Outcome(output["outcome"])
-        state = _state(outcome)
+        state = _state(outcome, Level(output["level"]))
         name = _about(output)
         before = found.get(name)
         causes = (*(before.causes if before else ()), board.calls.seq(called.call))
@@ -98,9 +115,9 @@ def _changes(board: Board) -> Iterator[HypothesisChanged | Noted]:
             yield change
 
 
-def _state(outcome: Outcome) -> HypothesisState:
+def _state(outcome: Outcome, level: Level) -> HypothesisState:
     if outcome is Outcome.OK:
-        return HypothesisState.CONFIRMED
+        return HypothesisState.PREDICTED if level is Level.COMPILE else HypothesisState.CONFIRMED
     return HypothesisState.INCONCLUSIVE if outcome in SILENT else HypothesisState.REFUTED
 
 
@@ -109,6 +126,8 @@ def _claims(board: Board, listed: dict[str, Any], environment: str) -> Iterator[
         if Outcome(output["outcome"]) in SILENT:
             continue
         cell = output["cell"]
+        if cell["kind"] == "dry" and output["outcome"] == Outcome.OK:
+            continue  # nothing ran: that no option was refused is no finding
         subject = {
             "component": cell["component"],
             "backend": cell["backend"],

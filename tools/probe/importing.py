@@ -148,7 +148,7 @@ def result_of(plan: Plan, sha256: str, cell: Cell, measured: Measured, level: Le
         # Of others: what it holds may be anything.
         raise ToolError(f"the row of {cell.id} is none that run.py writes ({type(error).__name__})") from None
     outcome, because = found.outcome, found.because
-    arch = cell.arch if cell.kind == "compile" else measured.arch
+    arch = cell.arch if cell.kind in ("compile", "dry") else measured.arch
     if arch is None and measured.header:
         outcome, because = Outcome.NOT_RUN, f"rehearsed without a GPU: {because}"
     seconds = measured.row.get("seconds")

@@ -23,6 +23,10 @@ _REFUSES = re.compile(r"NotSupported|SupportedError|NotImplementedError|Unsuppor
 _COMPILING = re.compile(r"[Nn]inja build failed|nvcc fatal|ptxas (fatal|error)|error: command .*nvcc")
 _HEADER = re.compile(r"fatal error: (\S+): No such file or directory")
 _LONGEST = 240
+SIMULATED = "the device is simulated"
+"""Said by what stands in for a package that is not there."""
+REFUSALS = {"ValueError", "AssertionError", "RuntimeError", "NotImplementedError", "SystemExit"}
+"""What an engine raises where it refuses options; any other error is one of what is simulated."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,9 @@ class Judged:
 def judged(cell: Cell, row: dict[str, Any]) -> Judged:
     """What a row says of its cell. What our own operands are to blame for is ``not_run``."""
     ended = row["ended"]
-    if ended == "returned":
+    if cell.kind == "dry" and ended == "returned":
+        found = _simulated(cell, row)
+    elif ended == "returned":
         found = _returned(cell, row)
     elif ended == "raised":
         found = _raised(row)
@@ -62,6 +68,21 @@ def _of_architecture(found: Judged) -> bool:
     """Whether it is refused for what the GPU is, whatever the operands are."""
     kinds = {signature.id: signature.kind for signature in signatures()}
     return kinds.get(found.signature or "") == "architecture"
+
+
+def _simulated(cell: Cell, row: dict[str, Any]) -> Judged:
+    """What start-up settles beside a device that is not there; never that anything works."""
+    error = row.get("error")
+    if error is None:
+        found = str(row["resolved"].get(cell.component))
+        words = f"simulated {cell.arch}: {cell.component} {cell.backend} resolves to {_short(found)}"
+        same = cell.choice in (None, AUTO, found)
+        return Judged(Outcome.OK if same else Outcome.SUBSTITUTED, words)
+    kinds = [str(one) for one in error.get("kinds", ())]
+    words = _short(f"simulated {cell.arch}: {_words(row)}")
+    if row.get("where") and SIMULATED not in str(error.get("message")) and REFUSALS & set(kinds):
+        return Judged(Outcome.UNSUPPORTED, words)
+    return Judged(Outcome.NOT_RUN, words)
 
 
 def _returned(cell: Cell, row: dict[str, Any]) -> Judged:

@@ -37,7 +37,7 @@ class Cell(Contract):
     """``backend``: what a finding calls it; ``choice``: the value that the operation is given for it."""
 
     id: str
-    kind: Literal["kernel", "control", "compile"]
+    kind: Literal["kernel", "control", "compile", "dry"]
     component: str
     backend: str
     operation: str = ""
@@ -57,6 +57,8 @@ class Cell(Contract):
     timed: tuple[int, ...] = ()
     seconds: float
     scenario: dict[str, str] = Field(default_factory=dict)
+    given: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    """What an engine's options are made with."""
 
 
 class Plan(Contract):

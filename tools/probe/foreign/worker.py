@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from . import attention, compiling, controls, gemm, moe, quantise
+from . import attention, compiling, controls, gemm, moe, quantise, resolving
 from .arrays import the_torch
 from .case import UnfitError
 from .trial import Trial
@@ -53,6 +53,8 @@ def main(lines: Iterable[str], say: Callable[[dict[str, Any]], None], device: st
         try:
             if cell["kind"] == "compile":
                 row.update(compiling.run(cell, stage))
+            elif cell["kind"] == "dry":
+                row.update(resolving.run(cell, stage))
             elif cell["kind"] == "control":
                 row.update(controls.run(cell, device, stage))
             else:
