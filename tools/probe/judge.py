@@ -165,8 +165,10 @@ def _known(*texts: str) -> Judged | None:
     """What the table of signatures says of the first text that one of them fits."""
     for text in texts:
         reading = read_log(io.BytesIO(text.encode("utf-8", "replace")))
-        if reading.cause is not None:
-            signature = reading.cause.signature
+        # It is known that it failed: a line that might only speak of a failure counts.
+        told = (one for one in reading.matches if one.signature.fatal and not one.signature.after)
+        if (match := reading.cause or next(told, None)) is not None:
+            signature = match.signature
             return Judged(signature.outcome, _short(texts[0]), signature.id)
     return None
 
