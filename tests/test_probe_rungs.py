@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiled import fat_binary, image, library
+from compiled import cubin, fat_binary, image, library
 from investigations import NAME, QUESTION, documents, setting, sound, transcript
 from test_probe_plan import library as kernel_library
 from tiny_engine import FAKE_TRACE, fake_trace, write_engine
@@ -105,6 +105,18 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def compiling_into_its_cache(site: Path, folder: Path) -> None:
+    """As a library does. What is compiled is ``made.o`` in ``folder``."""
+    program(folder / "bin", "ninja", f"#!/bin/sh\nshift 4\nfor each; do cp {folder}/made.o $each; done\n")
+    jit = site / "flashinfer" / "jit" / "fused_moe" / "__init__.py"
+    jit.write_text(
+        jit.read_text().replace(
+            'pathlib.Path(__file__).with_name("build.ninja")',
+            'pathlib.Path(__import__("os").environ["FLASHINFER_WORKSPACE_BASE"]) / "build.ninja"',
+        )
+    )
+
+
 def with_gpu(site: Path) -> None:
     program(site.parents[3] / "bin", "nvidia-smi", SMI.format(pid=os.getpid()))
 
@@ -168,15 +180,7 @@ def test_without_a_gpu_it_compiles_and_says_what_needs_one(home: Home, site: Pat
 
 def test_what_compiles_stays_predicted_and_is_a_finding(home: Home, site: Path, tmp_path: Path) -> None:
     (tmp_path / "made.o").write_bytes(library(fat_binary(image("sm_120a"))))
-    program(tmp_path / "bin", "ninja", f"#!/bin/sh\nshift 4\nfor each; do cp {tmp_path}/made.o $each; done\n")
-    jit = site / "flashinfer" / "jit" / "fused_moe" / "__init__.py"
-    # Into its cache, as a library does.
-    jit.write_text(
-        jit.read_text().replace(
-            'pathlib.Path(__file__).with_name("build.ninja")',
-            'pathlib.Path(__import__("os").environ["FLASHINFER_WORKSPACE_BASE"]) / "build.ninja"',
-        )
-    )
+    compiling_into_its_cache(site, tmp_path)
     done = go(home, site)
     assert done.exit_code == 0, done.summary
     row = rows(done)["moe_runner", "birch"]
@@ -293,6 +297,24 @@ def test_an_environment_that_is_only_read_says_how_to_make_a_full_one(home: Home
     assert done.exit_code == 0
     assert "is only read, probes run in a full environment" in left(done.answer)
     assert "agent environment create --full flashinfer-python==9.9 sglang==9.9.0" in left(done.answer)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "outcome"), [((True, True), "ok"), ((True, False), "ok"), ((False,), "failed")]
+)
+def test_kernels_that_were_compiled_to_nothing_are_told(
+    bodies: tuple[bool, ...], outcome: str, home: Home, site: Path, tmp_path: Path
+) -> None:
+    work, end = 0x7, 0x94D
+    code = {f"k{number}": [work, end] if body else [end] for number, body in enumerate(bodies)}
+    (tmp_path / "made.o").write_bytes(library(fat_binary(image("sm_120a", cubin("sm_120a", code)))))
+    compiling_into_its_cache(site, tmp_path)
+    row = rows(go(home, site))["moe_runner", "birch"]
+    assert row.observed is not None
+    assert row.observed.outcome == ("ok" if outcome == "ok" else "compile_failed")
+    empty = bodies.count(False)
+    said = f"{len(bodies)} kernels, {empty or 'none'} of them empty"
+    assert said in json.dumps(documents(transcript(home)))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ WORDS = 110
 @click.option(
     "--model-config", type=click.Path(path_type=Path), metavar="FILE", help="A model's config.json."
 )
+@click.option("--read", "read", metavar="NAME", help="The environment that is read for it, if another.")
 @click.option("--no-read", is_flag=True, help="Do not compare with what reading says.")
 @engine_option
 @json_option
@@ -34,6 +35,7 @@ def dry_run(
     environment: str | None,
     backends: tuple[str, ...],
     model_config: Path | None,
+    read: str | None,
     no_read: bool,
     engine: str | None,
     as_json: bool,
@@ -70,6 +72,8 @@ def dry_run(
         "engine": name,
         "checkpoint": config or dry_runs()["model"]["config"],
     }
+    if read is not None:
+        trace["environment"] = environment_named(read)[1].name
     options = {"plan": sha256, "environment": plan.environment, "trace": None if no_read else trace}
     transcript, concluded, board = run_recorded(
         home, f"what {opened.name} settles beside {found.name}", options

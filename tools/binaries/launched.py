@@ -56,14 +56,17 @@ def launched(path: Path, operator: str) -> dict[str, Code] | None:
 
 def _read(elf: Elf, image: Image, names: Container[str]) -> list[Kernel]:
     """Of the kernels in an image those with these names."""
+    return [kernel for kernel in kernels_in(elf, image) if kernel.name in names]
+
+
+def kernels_in(elf: Elf, image: Image) -> list[Kernel]:
+    """The kernels in an image of a file. Raises :class:`BinaryError`."""
     packed = image.packing is not Packing.NONE
     if image.kind is Kind.PTX:
         whole = bytes(elf.data[image.offset : image.offset + image.size])
-        code = ptx_kernels(unpacked(elf.data, image) if packed else whole)
-    else:
-        data, at = (unpacked(elf.data, image), 0) if packed else (elf.data, image.offset)
-        code = kernels(read_elf(data, at, None if packed else image.size))
-    return [kernel for kernel in code if kernel.name in names]
+        return list(ptx_kernels(unpacked(elf.data, image) if packed else whole))
+    data, at = (unpacked(elf.data, image), 0) if packed else (elf.data, image.offset)
+    return list(kernels(read_elf(data, at, None if packed else image.size)))
 
 
 def operator_listing(path: Path, operator: str) -> list[str]:

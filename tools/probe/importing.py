@@ -82,6 +82,8 @@ class ProbeResult(BaseModel):
     """Versions on that machine."""
     targets: dict[str, int] = Field(default_factory=dict)
     """Of what was compiled: how many images there are for each target."""
+    empty: list[str] = Field(default_factory=list)
+    """Kernels of what was compiled that only return on that architecture."""
     measured: dict[str, Any]
 
 

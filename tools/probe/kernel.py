@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,16 @@ from memory.architecture import parse_architecture
 from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, tool
+from tools.binaries.cubin import Kernel
 from tools.binaries.elf import BinaryError
+from tools.binaries.emptied import kernels_for
 from tools.binaries.library import read_compiled
 from tools.environment.caches import cache_of
 from tools.probe.importing import Artifact, ProbeResult, result_of
 from tools.probe.running import run_packed
+
+MOST_EMPTY = 50
+"""Kernels that were compiled to nothing and are named."""
 
 
 class ProbeKernel(BaseModel):
@@ -79,20 +85,28 @@ def compile_many(context: Any, asked: Sequence[ProbeCompile]) -> Iterator[ProbeR
 
 
 def _with_code(result: ProbeResult, places: Sequence[Path]) -> ProbeResult:
-    """The targets of what was compiled; without code for the architecture it failed all the same."""
-    targets, runs = _code(places, result.measured, str(result.cell.arch))
-    outcome = Outcome.OK if runs else Outcome.COMPILE_FAILED
+    """The targets of what was compiled, and its kernels that are empty; without code for the architecture, or
+    with empty kernels alone, it failed all the same."""
+    targets, runs, kernels = _code(places, result.measured, str(result.cell.arch))
+    empty = sorted(kernel.name for kernel in kernels if kernel.stub)
+    outcome = Outcome.OK if runs and (not kernels or len(empty) < len(kernels)) else Outcome.COMPILE_FAILED
     if not targets and result.cell.units:
         outcome = Outcome.NOT_RUN  # units without kernels decide nothing
     told = ", ".join(f"{name} ({count})" for name, count in targets.items()) or "none"
-    update = {"targets": targets, "outcome": outcome, "because": f"{result.because}; code for: {told}"}
+    words = f"{result.because}; code for: {told}"
+    if kernels:
+        words += f"; {len(kernels)} kernels, {len(empty) or 'none'} of them empty"
+    update = {"targets": targets, "outcome": outcome, "because": words, "empty": empty[:MOST_EMPTY]}
     return result.model_copy(update=update)
 
 
-def _code(places: Sequence[Path], row: dict[str, Any], arch: str) -> tuple[dict[str, int], bool]:
-    """Images in the objects of a row by target, and whether any of them runs on ``arch``."""
+def _code(
+    places: Sequence[Path], row: dict[str, Any], arch: str
+) -> tuple[dict[str, int], bool, list[Kernel]]:
+    """Images in the objects of a row by target, whether any of them runs on ``arch``, and its kernels."""
     found: Counter[str] = Counter()
     runs = False
+    kernels: list[Kernel] = []
     for name in row["compiled"].get("objects", ()):
         path = Path(str(name))
         if not any(map(path.is_relative_to, places)):
@@ -101,6 +115,8 @@ def _code(places: Sequence[Path], row: dict[str, Any], arch: str) -> tuple[dict[
             compiled = read_compiled(path)
         except BinaryError:
             continue
+        with suppress(BinaryError):
+            kernels += kernels_for(path, parse_architecture(arch))
         runs = runs or compiled.runs_on(parse_architecture(arch)) is True
         found.update({target: count for (_, target), count in compiled.targets.items()})
-    return dict(sorted(found.items())), runs
+    return dict(sorted(found.items())), runs, kernels
