@@ -25,6 +25,8 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
             mark = {1: "+", -1: "-", 0: " "}[row["better"]]
             yield f"  {mark} {load(row['key']):22} {row['metric']:20} {row['says']}"
         yield from (f"  not compared: {squeeze(one)}" for one in comparison["refused"])
+    if number := sum(len(one["rows"]) for one in document["comparisons"]):
+        yield f"of {number} intervals at 95 %, {number / 20:.1f} leave out nought by luck alone"
     yield "most output:"
     for winner in document["winners"]:
         yield f"  {load(winner['key']):24} {_winner(winner)}"

@@ -180,6 +180,15 @@ def test_what_we_take_beside_the_load_is_told(benchmarked: Callable[..., Benchma
     assert 0 < found.overhead == pytest.approx(sum(cell.overhead for cell in found.cells))
 
 
+def test_answers_that_come_in_bursts_are_told(benchmarked: Callable[..., Benchmarked]) -> None:
+    found = benchmarked(speed=50.0).benchmark
+    assert found is not None
+    assert any("answers came in bursts" in note for note in found.cells[1].notes)
+    calm = benchmarked().benchmark
+    assert calm is not None
+    assert not any("bursts" in note for note in calm.cells[1].notes)
+
+
 def test_speculative_decoding_is_told_by_what_is_accepted(benchmarked: Callable[..., Benchmarked]) -> None:
     found = benchmarked(accepted=2.75).benchmark
     assert found is not None

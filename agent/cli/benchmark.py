@@ -247,7 +247,8 @@ def show(launches: list[dict[str, Any]]) -> None:
                 for name, _, digits in COLUMNS
             ]
             rows.append([str(number), str(cell["concurrency"]), f"{cell['input']}+{cell['output']}", *shown])
-            notes += [f"launch {number}, c={cell['concurrency']}: {one}" for one in cell["refused"][:2]]
+            said = cell["refused"][:2] or [one for one in cell["notes"] if "percentile" not in one]
+            notes += [f"launch {number}, c={cell['concurrency']}: {one}" for one in said]
         share = found["overhead"] / found["seconds"] if found["seconds"] else 0.0
         notes.append(
             f"launch {number}: {found['generator']} {found['version']}, {found['seconds']:.0f} s; "

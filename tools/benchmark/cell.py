@@ -33,6 +33,8 @@ EVERY = 15.0
 SPECULATIVE = 1.0
 """Tokens accepted a step above which speculative decoding is on."""
 NEEDED = ("output_throughput", "median_ttft", "median_tpot")
+BURST = 1.0
+"""Milliseconds by token below which the times of tokens are not those of the server."""
 _TAIL = 400
 _ECHO = "\N{BLACK SQUARE}"
 
@@ -148,7 +150,7 @@ class Client:
             figures=figures,
             outcome=refused[0][0] if refused else Outcome.OK,
             refused=[why for _, why in refused],
-            notes=list(_notes(document, load)) if document is not None else [],
+            notes=list(_notes(document, figures, load)) if document is not None else [],
             code=code,
             timed_out=timed_out,
             speculative=accepted is not None and accepted.value > SPECULATIVE,
@@ -246,10 +248,13 @@ def doubts(
         yield Outcome.NOT_RUN, f"{bad[0]} is no figure"
 
 
-def _notes(document: Mapping[str, Any], load: Load) -> Iterator[str]:
+def _notes(document: Mapping[str, Any], figures: Mapping[str, Value], load: Load) -> Iterator[str]:
     said, again = document.get("total_output_tokens"), document.get("total_output_tokens_retokenized")
     if isinstance(said, int) and isinstance(again, int) and again < said / 2:
         yield f"the text has {again} tokens where {said} were counted: is it language?"
+    token = figures.get("median_tpot")
+    if token is not None and token.value < BURST:
+        yield f"{token.value:.2f} ms by token: answers came in bursts, from a busy client or through a buffer"
     if load.prompts < 100:
         yield f"of {load.prompts} requests the 99th percentile is the slowest"
 
