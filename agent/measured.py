@@ -61,12 +61,7 @@ def claim_of(
 def _measurements(output: Mapping[str, Any], event: int) -> Iterator[Measurement]:
     if output["outcome"] != Outcome.OK:
         return  # how fast something wrong is says nothing
-    timing = output["measured"].get("timing")
-    for number, timed in enumerate(timing[:MOST_MEASURED] if isinstance(timing, list) else ()):
-        if not isinstance(timed, dict) or not (
-            _time(timed.get("median")) and isinstance(timed.get("m"), int)
-        ):
-            continue
+    for number, timed in timings(output)[:MOST_MEASURED]:
         other = timed.get("do_bench")
         if other is not None and not (_time(other) and abs(timed["median"] / other - 1) <= AGREE):
             continue  # the host was too slow to ask: what was timed is not the kernel
@@ -77,6 +72,16 @@ def _measurements(output: Mapping[str, Any], event: int) -> Iterator[Measurement
             event=event,
             json_pointer=f"/output/measured/timing/{number}/median",
         )
+
+
+def timings(output: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The sizes that a result timed, each with its place: those that hold a number, whoever wrote it."""
+    timing = output["measured"].get("timing")
+    return [
+        (number, timed)
+        for number, timed in enumerate(timing if isinstance(timing, list) else ())
+        if isinstance(timed, dict) and _time(timed.get("median")) and isinstance(timed.get("m"), int)
+    ]
 
 
 def _time(value: object) -> bool:

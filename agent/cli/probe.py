@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,13 +200,17 @@ def run_recorded(home: Home, question: str, options: dict[str, Any]) -> tuple[st
 def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bool) -> int:
     """The same, with its rows as JSON or on the screen; returns the exit code."""
     name, concluded, board = run_recorded(home, question, options)
+    from agent.winners import winner_line, winners
+
     rows, findings, refused = _outcomes(board)
+    fastest = winners(_results(board))
     if as_json:
         emit(
             {
                 "transcript": name,
                 "summary": concluded.summary,
                 "rows": rows,
+                "fastest": fastest,
                 "findings": findings,
                 "refused": refused,
             }
@@ -213,9 +218,18 @@ def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: boo
         return concluded.exit_code
     lines = [[one["cell"], one["arch"] or "", one["outcome"], one["because"][:WORDS]] for one in rows]
     say(table(lines))
+    say(safe(winner_line(one)) for one in fastest)
     say(safe(f"refused: {one}") for one in dict.fromkeys(refused))
     say([safe(f"{concluded.summary}; transcript {name}")])
     return concluded.exit_code
+
+
+def _results(board: Board) -> Iterator[dict[str, Any]]:
+    """What probes gave, in order."""
+    for called in board.calls.values():
+        output = board.output(called.call)
+        if isinstance(output, dict) and "measured" in output:
+            yield output
 
 
 def _outcomes(board: Board) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
