@@ -127,6 +127,14 @@ def test_gaps_between_chunks_are_never_compared(itl: str, speculative: bool) -> 
     assert "median_itl" in {row["metric"] for row in alike}
 
 
+def test_times_of_tokens_that_came_in_bursts_are_not_compared() -> None:
+    base, other = side_of("a", [launch(cell())]), side_of("b", [launch(cell(tpot=0.01))])
+    found = document([base, other])
+    assert [row["metric"] for row in found["comparisons"][0]["rows"]] == ["output_throughput"]
+    assert found["comparisons"][0]["refused"] == ["c=4: the times of tokens: answers came in bursts"]
+    assert [point["side"] for point in found["points"]] == ["a"]
+
+
 def test_what_was_not_believed_takes_no_part_and_is_named() -> None:
     side = side_of(
         "a",

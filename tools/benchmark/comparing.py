@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from tools.benchmark.cell import APART
+from tools.benchmark.cell import APART, BURST
 from tools.benchmark.statistics import change, mean, words
 
 COMPARED = {
@@ -23,6 +23,8 @@ COMPARED = {
 }
 """Metric → unit, what more and less of it means, and which way is better."""
 BY_CHUNK = "median_itl"
+OF_TOKENS = frozenset({"median_tpot", "median_ttft", "p99_ttft", "median_itl"})
+"""What cannot be told where the tokens of an answer came all at once."""
 TOTALS = ("total_input_tokens", "total_output_tokens")
 
 
@@ -130,15 +132,24 @@ def compare(base: Side, other: Side) -> Comparison:
         if why := _another_load(base, other, key):
             found.refused.append(why)
             continue
-        found.rows += _compared(base, other, key)
+        bursts = _bursts(base, key) or _bursts(other, key)
+        if bursts:
+            found.refused.append(f"c={key.concurrency}: the times of tokens: answers came in bursts")
+        found.rows += _compared(base, other, key, bursts=bursts)
     if not found.rows and not found.refused:
         found.refused.append("no load was measured, and believed, on both sides")
     return found
 
 
-def _compared(base: Side, other: Side, key: Key) -> Iterator[Compared]:
+def _bursts(side: Side, key: Key) -> bool:
+    return min(side.values(key, "median_tpot"), default=BURST) < BURST
+
+
+def _compared(base: Side, other: Side, key: Key, *, bursts: bool) -> Iterator[Compared]:
     for metric, (unit, more, less, good) in COMPARED.items():
         if metric == BY_CHUNK and not _by_token(base, other):
+            continue
+        if bursts and metric in OF_TOKENS:
             continue
         one, two = base.values(key, metric), other.values(key, metric)
         if not one or not two or min(*one, *two) <= 0:
@@ -186,7 +197,7 @@ def points(sides: Iterable[Side]) -> list[Point]:
     for side in sides:
         for key in side.keys():  # noqa: SIM118 - a method
             times, totals = side.values(key, "median_tpot"), side.values(key, "output_throughput")
-            if times and totals and min(times) > 0:
+            if times and totals and not _bursts(side, key):
                 total = mean(totals)
                 user = mean([1000 / value for value in times]).value
                 found.append(Point(side.name, key, user, total.value, total.half))
