@@ -8,26 +8,32 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from investigations import NAME, documents, investigate, setting, sound, transcript, whole
+from model_runs import GATES, environment_in, investigate as led, results, the_end
 from program import ROOT
+from scripted_model import ScriptedModel, call, say
 from tiny_engine import fake_trace_many, write_engine
 
+from agent.board import Board
 from agent.cli.main import run
 from agent.cli.steer import FINISHED
+from agent.drivers.planner import Planner
 from agent.fork import fork
+from agent.loop import Call
 from agent.policy import Heeding, Policy
 from agent.replay import replay
 from agent.session import FINAL, board_of, resume
 from memory.artifacts import Artifacts
 from memory.home import Home
-from memory.vocabulary import Effect
+from memory.vocabulary import Effect, HypothesisState, Level
 from tools.registry import registry
 from transcripts.check import check
-from transcripts.events import Called, Concluded, Steered
+from transcripts.events import Called, Concluded, HypothesisChanged, Returned, Steered
 from transcripts.inbox import Inbox, inbox_of, leave
 from transcripts.log import read
 
@@ -293,3 +299,78 @@ def test_a_killed_process_heeds_nothing_twice(home: Home, engine: Path) -> None:
         assert kinds(path).count("steered") == 1
         assert {component for component, _ in traced(path)} == {"fp4_gemm", "moe_runner"}
         sound(home, path)
+
+
+def test_a_model_is_told_and_cannot_test_what_is_skipped(
+    home: Home, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(request: dict[str, Any]) -> Any:
+        leave(transcript(home), asking(9, "skip", "attention", "fern"))
+        return say(None, call("read_source", environment=environment_in(request), file=GATES))
+
+    def insist(request: dict[str, Any]) -> Any:
+        assert "skip attention fern" in request["messages"][-1]["content"]
+        cell = {"component": "attention", "backend": "fern", "arch": "sm120"}
+        return say(None, call("trace_viability", environment=environment_in(request), **cell))
+
+    def end(request: dict[str, Any]) -> Any:
+        assert "the person asked to skip attention fern" in results(request)[0]
+        assert "skip attention fern" not in request["messages"][-1]["content"].split("asked to")[0]
+        return say(None, the_end())
+
+    with ScriptedModel([begin, insist, end]).use(monkeypatch):
+        concluded = led(home, engine)
+    assert concluded.exit_reason == "answered"
+    assert kinds(transcript(home)).count("steered") == 1
+    sound(home, transcript(home))
+
+
+def test_between_two_calls_of_one_decision_it_is_heeded_too(home: Home, engine: Path) -> None:
+    tool = registry()["record_finding"]
+
+    def keep(args: Any, context: Any) -> Any:
+        if not inbox_of(transcript(home)).exists():
+            leave(transcript(home), asking(1, "stop"))
+        return tool.run(args, context)
+
+    concluded = investigate(home, engine, tools={"record_finding": replace(tool, run=keep)})
+    path = transcript(home)
+    assert concluded.exit_reason == "stopped"
+    assert kinds(path).count("found") == 1, "the call that was going on was finished, the next was not begun"
+    assert kinds(path)[-2:] == ["steered", "concluded"]
+    assert resume(home, path, setting=setting()).exit_reason == "answered"
+    assert kinds(path).count("found") > 1
+    sound(home, path)
+
+
+class Dear:
+    """A rung above reading, as probes are one: it notes what it would run."""
+
+    name, level = "dear", Level.PROBE
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def applicable(self, board: Board, hypothesis: HypothesisChanged) -> bool:
+        return hypothesis.state is HypothesisState.PREDICTED
+
+    def cost(self) -> float:
+        return 1.0
+
+    def calls(self, board: Board, hypotheses: Sequence[HypothesisChanged]) -> list[Call]:
+        self.asked = [one.component for one in hypotheses]
+        return [Call("probe_kernel", {}, hypothesis=one.id) for one in hypotheses]
+
+    def read(self, board: Board, hypothesis: HypothesisChanged, returned: Returned) -> None:
+        return None
+
+
+def test_what_was_read_already_is_not_run_where_it_is_skipped(home: Home, engine: Path) -> None:
+    investigate(home, engine)
+    board = board_of(transcript(home), Artifacts(home.artifacts))
+    board.steered += [asking(1, "skip", "moe_runner"), asking(2, "prefer", "attention")]
+    rung = Dear()
+    Planner([rung]).decide(board)
+    assert rung.asked
+    assert "moe_runner" not in rung.asked
+    assert rung.asked[0] == "attention"
