@@ -16,6 +16,7 @@ from tools.errors import ToolError
 from tools.probe.pack import make_plan, pack
 from tools.probe.plan import backends_of, cells_of
 from tools.probe.results import plan_of
+from tools.probe.sizing import shapes_of
 
 LIBRARY = '''
 from typing import Literal, overload
@@ -134,3 +135,47 @@ def test_scripts_that_were_changed_are_not_run(tmp_path: Path, home: Home) -> No
     )
     assert done.returncode == 2
     assert done.stderr.startswith("gate.py is not what the plan was made for")
+
+
+CONFIG = {
+    "hidden_size": 4096,
+    "intermediate_size": 1024,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "num_experts": 64,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 512,
+}
+DEFAULT: dict[str, dict[str, int]] = {"attention": {"page": 16, "heads": 1}, "decode": {"page": 16}}
+
+
+def test_sizes_are_those_of_the_model_as_a_rank_holds_them(tmp_path: Path) -> None:
+    found = shapes_of(json.dumps(CONFIG), 4, DEFAULT)
+    assert found["gemm"] == [
+        {"n": (8 + 2) * 128, "k": 4096},
+        {"n": 4096, "k": 1024},
+        {"n": 512, "k": 4096},
+        {"n": 4096, "k": 256},
+    ]
+    assert found["moe"] == [{"experts": 64, "top_k": 8, "hidden": 4096, "inter": 128}]
+    assert found["attention"] == [{"page": 16, "heads": 8, "kv_heads": 1, "head_dim": 128}]
+    assert shapes_of(json.dumps({"text_config": CONFIG}), 4, DEFAULT) == found
+    cells = cells_of(library(tmp_path / "site"), ["fp4_gemm"], ["elm"], config=json.dumps(CONFIG), tp=4)
+    assert [cell.size for cell in cells] == found["gemm"]
+    assert [cell.id for cell in cells] == ["mm_fp4:elm", "mm_fp4:elm@1", "mm_fp4:elm@2", "mm_fp4:elm@3"]
+
+
+@pytest.mark.parametrize(
+    ("config", "tp", "says"),
+    [
+        ("{", 1, "is no JSON"),
+        ("[]", 1, "is no JSON object"),
+        ("{}", 1, "says no hidden size"),
+        (json.dumps({"hidden_size": True}), 1, "says no hidden size"),
+        (json.dumps(CONFIG), 5, "cannot be divided over 5 ranks"),
+    ],
+)
+def test_a_config_that_says_no_sizes_is_refused(config: str, tp: int, says: str) -> None:
+    with pytest.raises(ToolError, match=says):
+        shapes_of(config, tp, DEFAULT)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tools.probe.plan import Plan
     from transcripts.events import Concluded
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 ALL = "all"
 WORDS = 90
 """Characters of what was seen, on the screen; all of it is in ``--json``."""
@@ -34,10 +35,24 @@ class Probe(Branching):
     }
 
 
+def sizes_options(function: Function) -> Function:
+    """``--model-config`` and ``--tp``: whose sizes are tried."""
+    function = click.option(
+        "--tp", type=click.IntRange(1), default=1, metavar="N", help="Divided over so many ranks."
+    )(function)
+    return click.option(
+        "--model-config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A config.json: its model's sizes, else usual ones.",
+    )(function)
+
+
 @click.command(cls=Probe)
 @click.argument("components", nargs=-1, metavar="COMPONENT...")
 @click.option("-e", "--environment", metavar="NAME", help="The full environment whose kernels are run.")
 @click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only this one; repeatable.")
+@sizes_options
 @click.option("--gpu", metavar="N|UUID", help="Which GPU, also where others use it; else the first free one.")
 @click.option("--gpu-minutes", type=Finite(min=0.1), metavar="N", help="The most that it may take.")
 @json_option
@@ -45,6 +60,8 @@ def probe(
     components: tuple[str, ...],
     environment: str | None,
     backends: tuple[str, ...],
+    model_config: Path | None,
+    tp: int,
     gpu: str | None,
     gpu_minutes: float | None,
     as_json: bool,
@@ -57,7 +74,7 @@ def probe(
 
     \b
     Examples:
-      agent probe moe_runner -e work --gpu-minutes 10
+      agent probe moe_runner -e work --gpu-minutes 10 --model-config config.json --tp 4
       agent probe fp8_gemm --backend bmm_fp8:cublas -e work --json
       agent probe pack attention -e flashinfer-python-0.6.5 --to probes
     """
@@ -66,7 +83,7 @@ def probe(
             "name a component, or all; or one of: pack, import, compile, dry-run (see agent probe --help)"
         )
     home, opened = environment_named(environment)
-    plan = _plan(opened, components, backends, controls=False)
+    plan = _plan(opened, components, backends, config_of(model_config), tp)
     minutes = sum(cell.seconds for cell in plan.cells) / 60
     if gpu_minutes is None:
         raise CommandError(
@@ -93,6 +110,7 @@ def probe(
 @click.option("--to", "folder", required=True, type=click.Path(path_type=Path), help="A new folder.")
 @click.option("-e", "--environment", metavar="NAME|PATH", help="The environment whose kernels are run.")
 @click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only this one; repeatable.")
+@sizes_options
 @click.option(
     "--controls", is_flag=True, help="Also cells that try the stand: planted faults, a hang, a crash."
 )
@@ -102,6 +120,8 @@ def pack(
     folder: Path,
     environment: str | None,
     backends: tuple[str, ...],
+    model_config: Path | None,
+    tp: int,
     controls: bool,
     as_json: bool,
 ) -> None:
@@ -116,7 +136,7 @@ def pack(
       agent probe pack attention fp8_gemm --to probes --controls
     """
     home, opened = environment_named(environment)
-    plan = _plan(opened, components, backends, controls=controls)
+    plan = _plan(opened, components, backends, config_of(model_config), tp, controls=controls)
     from tools.probe.pack import pack as write
 
     write(plan, folder, home.prepare())
@@ -170,14 +190,29 @@ def environment_named(named: str | None) -> tuple[Home, Environment]:
     return home, open_environment(home, named or "current")
 
 
+def config_of(path: Path | None) -> str | None:
+    """The text of a model's ``config.json``."""
+    try:
+        return None if path is None else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise CommandError(f"cannot read {path}: {error}") from error
+
+
 def _plan(
-    environment: Environment, components: tuple[str, ...], backends: tuple[str, ...], *, controls: bool
+    environment: Environment,
+    components: tuple[str, ...],
+    backends: tuple[str, ...],
+    config: str | None,
+    tp: int,
+    *,
+    controls: bool = False,
 ) -> Plan:
     from tools.probe.pack import make_plan
     from tools.probe.plan import cells_of
 
     wanted = [name for name in components if name != ALL]
-    return make_plan(environment, cells_of(environment, wanted, backends, controls=controls))
+    cells = cells_of(environment, wanted, backends, controls=controls, config=config, tp=tp)
+    return make_plan(environment, cells)
 
 
 def run_recorded(home: Home, question: str, options: dict[str, Any]) -> tuple[str, Concluded, Board]:

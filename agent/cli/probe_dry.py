@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.cli.common import CommandError, emit, engine_option, json_option, progress, say, table
-from agent.cli.probe import ALL, environment_named, run_recorded
+from agent.cli.common import emit, engine_option, json_option, progress, say, table
+from agent.cli.probe import ALL, config_of, environment_named, run_recorded
 from agent.text import safe
 
 if TYPE_CHECKING:
@@ -58,10 +58,7 @@ def dry_run(
     found = parse_architecture(arch).base
     home, opened = environment_named(environment)
     name = engine or next((one for one in engines() if one in opened.packages), "sglang")
-    try:
-        config = model_config.read_text(encoding="utf-8") if model_config is not None else None
-    except (OSError, UnicodeError) as error:
-        raise CommandError(f"cannot read {model_config}: {error}") from error
+    config = config_of(model_config)
     wanted = [one for one in components if one != ALL]
     plan = plan_dry_run(opened, name, found, wanted, backends, config)
     home.prepare()

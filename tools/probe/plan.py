@@ -23,6 +23,7 @@ from memory.names import distribution
 from memory.vocabulary import Contract
 from tools.environment.model import Environment
 from tools.errors import ToolError
+from tools.probe.sizing import shapes_of
 from tools.source.files import read_bytes
 from tools.source.find_symbol import symbols_named
 from tools.source.parse import parse_python
@@ -91,19 +92,25 @@ def cells_of(
     backends: Sequence[str] = (),
     *,
     controls: bool = False,
+    config: str | None = None,
+    tp: int = 1,
 ) -> tuple[Cell, ...]:
     """The cells for ``components`` (all where none is named) and ``backends`` (of the operation, or as
-    ``OPERATION:BACKEND``). Raises :class:`ToolError` where there is nothing that could be tried."""
+    ``OPERATION:BACKEND``), at the sizes of the model of a ``config.json`` on one of ``tp`` ranks, where it is
+    given. Raises :class:`ToolError` where there is nothing that could be tried."""
     data = operations()
     held = {distribution(name) for name in environment.packages}
     known = {one["component"] for one in data["operation"].values()}
     if unknown := [name for name in components if name not in known]:
         raise ToolError(f"no probe for {unknown[0]!r}; there are probes for: {', '.join(sorted(known))}")
+    shapes = {kind: sizes["shapes"] for kind, sizes in data["sizes"].items()}
+    if config is not None:
+        shapes |= shapes_of(config, tp, {kind: some[0] for kind, some in shapes.items()})
     found = [
         cell
         for name, operation in data["operation"].items()
         if operation["distribution"] in held and (not components or operation["component"] in components)
-        for cell in _cells(environment, name, operation, data)
+        for cell in _cells(environment, name, operation, data, shapes[operation["sizes"]])
     ]
     if not found:
         wanted = sorted({one["distribution"] for one in data["operation"].values()})
@@ -123,14 +130,20 @@ def _meant(cell: Cell, backends: Sequence[str]) -> bool:
     return bool({cell.backend, cell.operation, cell.choice} & set(backends))
 
 
-def _cells(environment: Environment, name: str, operation: dict[str, Any], data: Any) -> Iterator[Cell]:
+def _cells(
+    environment: Environment,
+    name: str,
+    operation: dict[str, Any],
+    data: Any,
+    shapes: Sequence[dict[str, int]],
+) -> Iterator[Cell]:
     sizes = data["sizes"][operation["sizes"]]
     step = operation.get("rows", 1)
     choices = backends_of(environment, operation["function"])
     if choices is None:
         return
     for choice in choices or (None,):
-        for number, shape in enumerate(sizes["shapes"]):
+        for number, shape in enumerate(shapes):
             backend = name if choice is None else f"{name}:{choice}"
             yield Cell(
                 id=backend + (f"@{number}" if number else ""),
