@@ -99,10 +99,11 @@ def test_no_value_of_a_real_engine_is_known(wheels: Wheels, engine: str) -> None
     assert named(values - GENERIC) == []
 
 
-GENERIC = {"auto", "none", "default", "torch", "static", "file"}
+GENERIC = {"auto", "none", "default", "torch", "static", "file", "full", "kernel"}
 """Words that name no kernel library, so that knowing them says nothing about one.
 
 ``auto``, ``none`` and ``default`` are how engines say "you choose" and "nothing": what a person chose has to
 be told from what the engine picks by itself. ``torch`` is the framework that engines are written in, whose
 calls the interpreter must know, ``static`` a kind of method in Python, and ``file`` a field of every piece of
-evidence; some engines have values that happen to be spelt so."""
+evidence, ``full`` a kind of environment and ``kernel`` a kind of probe; some engines have values that happen
+to be spelt so."""
