@@ -22,6 +22,10 @@ Neither says anything of the kernel."""
 _REFUSES = re.compile(r"NotSupported|SupportedError|NotImplementedError|Unsupported")
 _COMPILING = re.compile(r"[Nn]inja build failed|nvcc fatal|ptxas (fatal|error)|error: command .*nvcc")
 _HEADER = re.compile(r"fatal error: (\S+): No such file or directory")
+_PROGRAM = re.compile(
+    r"(?:No such file or directory: '|Could not find |^|[ :])(?:\S*/)?(nvcc|ninja|c\+\+|g\+\+)"
+    r"(?:'|: (?:command )?not found|: No such file| and default cuda_home)"
+)
 _LONGEST = 240
 SIMULATED = "the device is simulated"
 """Said by what stands in for a package that is not there."""
@@ -136,6 +140,8 @@ def _raised(row: dict[str, Any]) -> Judged:
         return Judged(
             Outcome.ENVIRONMENT_SUSPECT, f"the compiler here lacks {header[1]}; add its folder to CPATH"
         )
+    if program := _PROGRAM.search(str(error.get("message", ""))):
+        return Judged(Outcome.ENVIRONMENT_SUSPECT, f"there is no {program[1]} here to compile with")
     if known := _known(words, str(error.get("traceback", "")), str(row.get("log", ""))):
         return known
     if any("OutOfMemory" in kind for kind in kinds):
