@@ -39,12 +39,15 @@ def conclusion(
     settings: Mapping[str, str] | None = None,
     preferred: Mapping[str, str] | None = None,
     taken: Mapping[str, str] | None = None,
+    because: str | None = None,
+    right: Sequence[Mapping[str, str]] = (),
     kernels: Sequence[NotRun] = (),
     halted: tuple[str, int, str] | None = None,
 ) -> Concluded:
     """The last event. ``under``: facts that all rows were judged under, to be printed with them.
     ``settings``: flags that the person's scenario amounts to. ``preferred``: component → the backend that the
-    driver chose; ``taken``: the one that the engine takes for the model where nobody chooses. ``kernels``:
+    driver chose, ``because`` of what; ``taken``: the one that the engine takes for the model where nobody
+    chooses. ``right``: the backends of each server that was right. ``kernels``:
     what of kernels has not run. ``halted``: how it ends where something that was asked for could not be run
     (reason, exit code, words).
 
@@ -54,7 +57,7 @@ def conclusion(
     by_component = {option.component: _of(rows, option.component) for option in options}
     wanted, own = preferred or {}, taken or {}
     found = (
-        choose(option, by_component[name], known, wanted.get(name), own.get(name))
+        choose(option, by_component[name], known, wanted.get(name), own.get(name), because)
         for name, option in ((option.component, option) for option in options)
     )
     choices = [choice for choice in found if choice is not None]
@@ -68,7 +71,7 @@ def conclusion(
         if name not in chosen and any(row.verdict is Verdict.UNKNOWN and not refuted(row) for row in mine)
     ]
     recommendation = (
-        None if hopeless else recommend(understood.target, launch, choices, known, undecided, settings)
+        None if hopeless else recommend(understood.target, launch, choices, known, undecided, settings, right)
     )
     target = understood.target
     if under:
@@ -150,7 +153,7 @@ def _not_run(
             )
         )
     steps += kernels
-    if recommendation is not None:
+    if recommendation is not None and not recommendation.tested:
         steps.append(
             NotRun(
                 level=Level.SERVER,

@@ -18,8 +18,8 @@ from memory.architecture import ArchitectureError, parse_architecture
 from memory.vocabulary import HypothesisState, Level, Observed, Outcome, Verdict
 from transcripts.events import Called, HypothesisChanged, Returned
 
-PROBES = "probes"
-RUNS = (PROBES,)
+PROBES, SERVERS, BENCHMARKS = "probes", "servers", "benchmarks"
+RUNS = (PROBES, SERVERS, BENCHMARKS)
 """What ``--run`` may ask for, each with all before it."""
 PLAN, GPUS = "plan_probes", "gpu_status"
 _REFUSES = {Outcome.UNSUPPORTED, Outcome.COMPILE_FAILED}
@@ -223,10 +223,13 @@ def _reached(board: Board, hypothesis: HypothesisChanged) -> dict[str, object] |
 
 
 def subjects(board: Board, called: Called) -> list[HypothesisChanged]:
-    """The hypotheses that a call tests: its own, else those that its cell was planned for."""
+    """The hypotheses that a call tests: its own, else those that its cell was planned for, or those of the
+    backends that a server was launched with."""
     if called.hypothesis is not None:
         found = board.hypotheses.get(called.hypothesis)
         return [] if found is None else [found]
+    if pairs := (called.input.get("settings") or {}).get("backends"):
+        return [one for one in board.hypotheses.values() if pairs.get(one.component) == one.backend]
     cell = (called.input.get("plan"), called.input.get("cell"))
     plan = board.output_of(PLAN) if all(cell) else None
     meant = {

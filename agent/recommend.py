@@ -46,16 +46,18 @@ def choose(
     known: Sequence[Finding],
     preferred: str | None = None,
     taken: str | None = None,
+    because: str | None = None,
 ) -> Choice | None:
     """The best candidate among ``rows`` of one component, None if there is none. ``preferred``: the backend
-    that the driver has reasons for; ``taken``: what the engine takes for the model where no flag is given."""
+    that the driver has reasons for, ``because`` of them; ``taken``: what the engine takes for the model where
+    no flag is given."""
     against = demotions(rows, known)
     closed = {row.backend for row in rows if refuted(row) or row.verdict in _CLOSED}
     rows = [row for row in rows if not refuted(row) or row.backend == preferred]
     candidates = [row for row in rows if row.verdict is Verdict.NO_STATIC_OBSTACLE]
     if named := next((row for row in rows if row.backend == preferred), None):
         others = tuple(one for one in candidates if one is not named)
-        why = "the driver's choice, see its account"
+        why = because or "the driver's choice, see its account"
         if named.backend in against:
             why = f"{why}; but {against[named.backend]}"
         return Choice(option, named, why, others)
@@ -137,11 +139,13 @@ def recommend(
     known: Sequence[Finding],
     undecided: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
+    right: Sequence[Mapping[str, str]] = (),
 ) -> Recommendation | None:
     """The command for ``choices``, None where there are none.
 
     ``undecided``: components of which reading knows no candidate; the engine chooses there. ``settings``:
-    flags of the scenario, under which alone the choices are candidates.
+    flags of the scenario, under which alone the choices are candidates. ``right``: the backends of each
+    server that was right; what was never launched together is not tested.
     """
     if not choices:
         return None
@@ -164,7 +168,8 @@ def recommend(
                 **{c.option.flag: c.row.backend for c in choices if c.option.flag and c.left is None},
             },
         ),
-        tested=all(served(choice.row) for choice in choices),
+        tested={c.option.component: c.row.backend for c in choices if c.option.flag and c.left is None}
+        in right,
         ranked_by=tuple(notes),
         alternatives=tuple(
             f"{choice.option.component}: {row.backend}"

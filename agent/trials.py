@@ -50,6 +50,11 @@ def grid(each: Mapping[str, Sequence[str]], base: Mapping[str, str] | None = Non
     return sorted(made, key=lambda pairs: sum(pairs[name] != first[name] for name in each))
 
 
+def named(pairs: Mapping[str, str]) -> str:
+    """A setting in words."""
+    return ", ".join(f"{name}={backend}" for name, backend in pairs.items()) or "the engine's defaults"
+
+
 def blamed(ran: Ran, others: Sequence[Ran]) -> Pairs | None:
     """The pairs that a failure is to blame on; empty where it is none of them; None where nothing tells.
 

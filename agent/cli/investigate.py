@@ -52,6 +52,7 @@ def investigate(
     run: str | None,
     gpu: str | None,
     gpu_minutes: float | None,
+    serve: str | None,
     model: str | None,
     api: str,
     budget: tuple[str, ...],
@@ -77,7 +78,7 @@ def investigate(
       agent investigate "qwen3.5 on 8x H200" --model-config Qwen3.5-NVFP4/config.json
       agent investigate "deepseek v3.2 fp8 on h200" -e ~/venv/lib/python3.12/site-packages --json
     """
-    running = Running(run, gpu, gpu_minutes)
+    running = Running(run, gpu, gpu_minutes, serve)
     took = stopwatch()
     progress("reading the question")
     # Imported late: the line above is there within a tenth of a second.

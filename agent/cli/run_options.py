@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from agent.policy import Policy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-RUNS = ("probes",)
+RUNS = ("probes", "servers", "benchmarks")
 
 
 def run_options(function: Function) -> Function:
@@ -22,6 +23,7 @@ def run_options(function: Function) -> Function:
     options = [
         run_option,
         click.option("--gpu", metavar="N|UUID", help="Which GPU, also where others use it."),
+        click.option("--serve", metavar="PATH|NAME", help="The model to serve with --run servers."),
         click.option("--gpu-minutes", type=Finite(min=0.1), metavar="N", help="The most that it may take."),
     ]
     for option in reversed(options):
@@ -32,7 +34,7 @@ def run_options(function: Function) -> Function:
 def run_option(function: Function) -> Function:
     """``--run``: what a person lets run, in this process."""
     return click.option(
-        "--run", type=click.Choice(RUNS), help="Go on from reading: compile, and run kernels alone."
+        "--run", type=click.Choice(RUNS), help="Go on from reading: kernels alone, then servers, then loads."
     )(function)
 
 
@@ -43,14 +45,21 @@ class Running:
     run: str | None
     gpu: str | None = None
     gpu_minutes: float | None = None
+    serve: str | None = None
 
     def __post_init__(self) -> None:
+        if self.serve is not None and self.run not in RUNS[1:]:
+            raise CommandError(f"--serve is the model that is launched; give --run {RUNS[1]} too")
         if self.run is None and (self.gpu is not None or self.gpu_minutes is not None):
             raise CommandError(f"--gpu and --gpu-minutes are for what runs; give --run {RUNS[0]} too")
 
     def recorded(self) -> dict[str, Any]:
         """What a transcript's options hold of it."""
-        return {"run": self.run, "gpu": self.gpu, "gpu_minutes": self.gpu_minutes}
+        if self.serve is None and self.run in RUNS[1:]:
+            raise CommandError(f"--run {self.run} launches servers; say of which model: --serve PATH")
+        model = Path(self.serve) if self.serve is not None else None
+        serve = str(model.absolute()) if model is not None and model.is_dir() else self.serve
+        return {"run": self.run, "gpu": self.gpu, "gpu_minutes": self.gpu_minutes, "serve": serve}
 
     def policy(self) -> Policy:
         """What the person allows in this process by having said so: it is on no record."""

@@ -8,10 +8,11 @@ that was cut off goes on from its log.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agent import launching
 from agent.answers import conclusion
 from agent.board import Board, steering
 from agent.disputes import disputed
@@ -24,6 +25,7 @@ from agent.probing import subjects
 from agent.relevance import relevant
 from agent.rungs import Rung
 from agent.scenario import keys, search_for
+from agent.served import claims as served_claims
 from memory.clock import hypothesis_id
 from memory.vocabulary import Claim, Finding, HypothesisState, Level, Verdict
 from tools.engines.adapter import engines
@@ -58,7 +60,8 @@ class Planner:
             return decision
         if found := _claims(board):
             return Decision(calls=found)
-        if found := [one for one in claims(board) if not board.answered(one.tool, one.input)]:
+        found = [*claims(board), *_served(board)]
+        if found := [one for one in found if not board.answered(one.tool, one.input)]:
             return Decision(calls=found)
         notes = (text for text in disputed(board, known_findings(board)) if not board.noted(text))
         if changes := [Noted(text=text) for text in notes]:
@@ -120,6 +123,7 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
     options = relevant(declared(board), target.quantisation)
     wishes = dict.fromkeys(steering(one) for one in board.steered if one.asks != "stop")
     told = (*target.assumed, *(f"as asked while it ran: {one}" for one in wishes))
+    won = launching.winner(board) if preferred is None else None
     return conclusion(
         opened=board.opened,
         understood=board.understood.model_copy(
@@ -133,10 +137,12 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
         under=_judged_under(board),
         settings=flags(board),
         launch=engines()[target.engine].launch,
-        preferred=preferred,
+        preferred=won[0] if won else preferred,
+        because=won[1] if won else None,
+        right=launching.right(board),
         taken=_taken(board),
         kernels=left(board),
-        halted=halted(board),
+        halted=halted(board) or launching.halted(board),
     )
 
 
@@ -256,6 +262,15 @@ def _read(board: Board, rung: Rung) -> list[Understood | HypothesisChanged | Not
                     }
                 )
     return list(changed.values())
+
+
+def _served(board: Board) -> Iterator[Call]:
+    """A finding for each backend that launches of servers say something of."""
+    assert board.understood is not None
+    for shrunk in (True, False):
+        if ran := launching.launches(board, shrunk=shrunk):
+            trial = board.calls[ran[0].call].input
+            yield from served_claims(board, ran, trial, board.understood.packages)
 
 
 def _claims(board: Board) -> list[Call]:

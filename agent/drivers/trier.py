@@ -11,19 +11,14 @@ from typing import Any
 
 from agent.board import Board
 from agent.loop import Call, Decision
-from agent.trials import SILENT, Pairs, Ran, seen, spared
-from memory.canonical import text_sha256
+from agent.served import claims
+from agent.trials import SILENT, Pairs, Ran, named, seen, spared
 from memory.clock import hypothesis_id
 from memory.vocabulary import (
-    Claim,
-    EventEvidence,
     HypothesisState,
     Level,
-    Measurement,
     Observed,
-    Outcome,
     Row,
-    Scope,
     Verdict,
 )
 from tools.benchmark.comparing import Side, side_of, winners
@@ -45,16 +40,20 @@ class Trier:
             if board.answered(TOOL, given):
                 continue
             if why := spared(pairs, before):
-                text = f"not launched with {_named(pairs)}: {why}"
+                text = f"not launched with {named(pairs)}: {why}"
                 if not board.noted(text):
                     return Decision(changes=[Noted(text=text)])
                 continue
-            return Decision(calls=[Call(TOOL, given, f"what comes of {_named(pairs)}")])
+            return Decision(calls=[Call(TOOL, given, f"what comes of {named(pairs)}")])
         if changes := [one for one in _changes(board, ran) if one.id not in board.hypotheses]:
             return Decision(changes=[*changes])
-        claims = [one for one in _claims(board, ran) if not board.answered(one.tool, one.input)]
-        if claims:
-            return Decision(calls=claims)
+        found = [
+            one
+            for one in claims(board, ran, options["trial"], options.get("packages", {}))
+            if not board.answered(one.tool, one.input)
+        ]
+        if found:
+            return Decision(calls=found)
         return Decision(conclude=_conclusion(board, ran))
 
 
@@ -85,7 +84,7 @@ def sides(ran: list[Ran]) -> list[Side]:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for one in ran:
         if one.output.get("benchmark"):
-            found.setdefault(_named(one.pairs), []).append(one.output)
+            found.setdefault(named(one.pairs), []).append(one.output)
     return [side_of(name, results) for name, results in found.items()]
 
 
@@ -95,12 +94,6 @@ def _input(trial: dict[str, Any], pairs: Pairs, launch: int, before: list[Ran]) 
     runs = [(one.output.get("checked") or {}).get("run") for one in before if one.ok]
     reference = {"reference_run": run} if (run := next(filter(None, runs), None)) else {}
     return {**trial, "settings": settings, "launch": launch, **reference}
-
-
-def _named(pairs: dict[str, str]) -> str:
-    return (
-        ", ".join(f"{component}={backend}" for component, backend in pairs.items()) or "the engine's defaults"
-    )
 
 
 def _changes(board: Board, ran: list[Ran]) -> Iterator[HypothesisChanged]:
@@ -118,61 +111,6 @@ def _changes(board: Board, ran: list[Ran]) -> Iterator[HypothesisChanged]:
         )  # fmt: skip
 
 
-def _claims(board: Board, ran: list[Ran]) -> Iterator[Call]:
-    """A finding for each backend that a launch on a GPU says something of."""
-    assert board.opened is not None
-    options = board.opened.options
-    for component, backend, one in seen(ran):
-        arch = one.output.get("arch")
-        if arch is None or one.outcome in SILENT:
-            continue
-        event = board.calls.seq(one.call)
-        excerpt = str(one.output["because"])
-        trial = options["trial"]["settings"]
-        others = {name: value for name, value in one.pairs.items() if name != component}
-        scenario = {
-            "model": str(one.output["model"]).rpartition("/")[2],
-            "tp": str(trial.get("tensor_parallel", 1)),
-        }
-        if one.output.get("layers"):
-            scenario["layers"] = str(one.output["layers"])
-        runs = [use["backend"] for use in one.output["used"] if use["component"] == component]
-        claim = Claim(
-            component=component,
-            backend=backend,
-            arch=arch,
-            engine=one.output["engine"],
-            packages=options.get("packages", {}),
-            scenario={**scenario, **others},
-            level=Level(one.output["level"]),
-            outcome=one.outcome,
-            runs_instead=str(runs[0]) if one.outcome is Outcome.SUBSTITUTED and runs else None,
-            event_evidence=(
-                EventEvidence(
-                    transcript=board.opened.investigation, head=board.calls.hash(one.call), event=event,
-                    excerpt=excerpt, sha256=text_sha256(excerpt),
-                ),
-            ),
-            measurements=tuple(_measurements(one, event)),
-            scope=Scope(
-                gpu=one.output["gpu"], driver=one.output["driver"], gpu_count=one.output["gpu_count"]
-            ),
-        )  # fmt: skip
-        given: dict[str, object] = {
-            "claim": claim.model_dump(mode="json"), "environment": options["trial"]["environment"],
-        }  # fmt: skip
-        why = "kept with the launch it rests on"
-        yield Call("record_finding", given, why, hypothesis=hypothesis_id(component, backend, arch))
-
-
-def _measurements(one: Ran, event: int) -> Iterator[Measurement]:
-    if one.ok and (seconds := one.output.get("ready_seconds")) is not None:
-        yield Measurement(
-            metric="time to the first token of a start", value=seconds, unit="s", event=event,
-            json_pointer="/output/ready_seconds",
-        )  # fmt: skip
-
-
 def _conclusion(board: Board, ran: list[Ran]) -> Concluded:
     tried = board.results(TOOL)
     if not ran:
@@ -184,7 +122,7 @@ def _conclusion(board: Board, ran: list[Ran]) -> Concluded:
         )
         return Concluded(exit_reason="missing", exit_code=3 if missing else 2, summary=why)
     good = [one for one in ran if one.ok]
-    told = "; ".join(f"{_named(one.pairs)}: {one.outcome.value.replace('_', ' ')}" for one in ran)
+    told = "; ".join(f"{named(one.pairs)}: {one.outcome.value.replace('_', ' ')}" for one in ran)
     for one in winners(sides(ran)):
         told += f"; c={one.key.concurrency}: {one.best} first, {one.says}"
     if all(one.outcome in SILENT for one in ran):

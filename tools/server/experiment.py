@@ -102,7 +102,7 @@ class Launched(Contract):
         return tuple(one for one in self.used if one.substituted)
 
 
-@tool(effect=Effect.USES_GPU)
+@tool(effect=Effect.USES_GPU, alone=True)
 def try_server(args: TryServer, context: ToolContext) -> Launched:
     """Launch a server, see what it really runs, ask whether its answers are right, and end all of it."""
     model = Path(args.settings.model)

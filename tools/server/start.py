@@ -134,10 +134,12 @@ def launched(
     gpus: Sequence[str] = (),
     patience: Patience | None = None,
     shared: Path | None = None,
+    ports: Callable[[], int] | None = None,
 ) -> Iterator[Server]:
     """Start ``plan``'s server, wait until it is ready, and end all of it on every way out.
 
-    ``gpus``: by UUID; they are locked, and the server sees no other. Raises :class:`StartError` where it does
+    ``gpus``: by UUID; they are locked, and the server sees no other. ``ports``: gives one for each start, by
+    default one that is free. Raises :class:`StartError` where it does
     not come up, :class:`ToolError` where it cannot even be tried.
     """
     patience = patience or Patience()
@@ -150,7 +152,8 @@ def launched(
         memory = Memory(gpus)
         for attempt in range(TRIES):
             try:
-                with _started(plan, home, tell, tuple(gpus), patience, memory) as server:
+                port = (ports or free_port)()
+                with _started(plan, home, tell, port, tuple(gpus), patience, memory) as server:
                     yield server
                 return
             except _PortTakenError:
@@ -164,13 +167,14 @@ def _started(
     plan: Plan,
     home: Home,
     tell: Callable[[str], None],
+    port: int,
     gpus: tuple[str, ...],
     patience: Patience,
     memory: Memory,
 ) -> Iterator[Server]:
     name = secrets.token_hex(6)
     folder = folder_of(home, name)
-    key, port = secrets.token_urlsafe(24), _free_port()
+    key = secrets.token_urlsafe(24)
     variables = dict(plan.variables) | {MARK: name}
     if gpus:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
@@ -231,7 +235,8 @@ def _record(server: Server, folder: Path) -> None:
         raise ToolError(f"cannot write to {folder} ({error.strerror or error}); free space there") from error
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nobody has at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
