@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import or_
 
 from agent.ranking import trust
@@ -61,6 +62,11 @@ def conclusion(
         for name, option in ((option.component, option) for option in options)
     )
     choices = [choice for choice in found if choice is not None]
+    if right:  # of what was launched, nothing else is said than what was launched
+        choices = [
+            one if one.option.component in wanted else replace(one, left="as it was launched, and was right")
+            for one in choices
+        ]
     chosen = {choice.option.component for choice in choices}
     hopeless = [
         name for name, mine in by_component.items() if name not in chosen and _every_way_is_closed(mine)

@@ -133,12 +133,13 @@ class Whole(_Launches):
     shrunk = False
 
     def wanted(self, board: Board) -> Iterator[Pairs]:
+        if not any(one.ok for one in launches(board, shrunk=True)):
+            return  # what does not start with four layers does not with all
         base = _base(board)
         yield base
-        for component in base:
-            for one in board.hypotheses.values():
-                if one.component == component and _left(one):
-                    yield {**base, component: one.backend}
+        for one in board.hypotheses.values():
+            if _left(one):
+                yield {**base, one.component: one.backend}
 
     def input(self, board: Board, pairs: Pairs) -> dict[str, object]:
         given = super().input(board, pairs) | {"questions": 200}
@@ -180,7 +181,7 @@ def _tried(board: Board, *, shrunk: bool) -> list[tuple[Pairs, str]]:
 
 
 def halted(board: Board) -> tuple[str, int, str] | None:
-    """Why it cannot end with an answer alone: a launch that was asked for could not even be tried."""
+    """Why it cannot end with an answer alone: launches that were asked for were not tried, or all failed."""
     for called, returned in board.results(TOOL):
         if called.rung and returned.status in ("denied", "error"):
             lacks = isinstance(returned.output, dict) and returned.output.get("missing")
@@ -188,6 +189,11 @@ def halted(board: Board) -> tuple[str, int, str] | None:
             if returned.status == "denied":
                 why = f"{why}; go on with: agent resume --run {SERVERS}"
             return ("missing", 3, why) if lacks else ("stopped", 4, why)
+    made = [*launches(board, shrunk=True), *launches(board, shrunk=False)]
+    if made and not right(board):
+        last = next((one for one in reversed(made) if not one.ok), made[-1])
+        why = f"{named(last.pairs)}: {last.outcome.value.replace('_', ' ')}, {last.output['because']}"
+        return "none_viable", 1, f"no server was right; {why}"
     return None
 
 

@@ -1,7 +1,7 @@
 """A FAKE server, and a fake engine around it: no model, no kernel, no GPU; nothing it answers was measured.
 
 As a program it takes the command line of an engine, writes such a server's log and answers such a server's
-requests. ``fake.json`` in the model's folder says how it behaves, see :class:`Behaviour`. As a module it
+requests. ``fake`` in the model's config says how it behaves, see :class:`Behaviour`. As a module it
 makes the packages (:func:`fake_engine`) and models (:func:`fake_model`) that tests hand to ``plan_launch``.
 """
 
@@ -62,6 +62,8 @@ class Behaviour:
     """Requests for tokens that are answered; after them none is, and ``/health`` still says 200."""
     used: str = ""
     """Backend that the log says MoE layers have, whatever was asked for."""
+    refused: str = ""
+    """A backend with which it crashes at the start, for want of a package."""
     orphan: bool = False
     """A scheduler in a session of its own, deaf to SIGTERM, that outlives the server."""
     random: bool = False
@@ -80,8 +82,8 @@ def fake_model(folder: Path, **behaviour: Any) -> Path:
         "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "vocab_size": 512,
         "torch_dtype": "bfloat16", "max_position_embeddings": 2048,
     }  # fmt: skip
+    config["fake"] = asdict(Behaviour(**behaviour))
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (folder / "fake.json").write_text(json.dumps(asdict(Behaviour(**behaviour))), encoding="utf-8")
     return folder
 
 
@@ -480,7 +482,7 @@ def main() -> None:
     if not (model / "config.json").is_file():
         print(f"OSError: Can't load the configuration of '{model}'.", file=sys.stderr, flush=True)
         raise SystemExit(1)
-    told = json.loads((model / "fake.json").read_text("utf-8")) if (model / "fake.json").is_file() else {}
+    told = json.loads((model / "config.json").read_text("utf-8")).get("fake", {})
     behaviour = Behaviour(
         **{field.name: told[field.name] for field in fields(Behaviour) if field.name in told}
     )
@@ -492,6 +494,9 @@ def main() -> None:
     # Schedulers are processes of their own, in engines as here.
     deaf = ["deaf"] if behaviour.orphan else ["hears"]
     scheduler = subprocess.Popen([sys.executable, "-c", SCHEDULER, *deaf], start_new_session=behaviour.orphan)
+    if behaviour.refused and behaviour.refused in given.values():
+        scheduler.kill()
+        crash(engine, "import")
     if behaviour.crash:
         starts = model / "starts"
         count = len(starts.read_text("utf-8")) if starts.exists() else 0

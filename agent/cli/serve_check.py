@@ -110,8 +110,10 @@ def checked(home: Home, plan: Plan, asked: Checking, given: dict[str, Any], *, a
     if given["extra"]:
         raise CommandError("words after -- are not kept on record, so they cannot be checked; use --option")
     settings = plan.settings.model_dump(mode="json", exclude_defaults=True)
+    environment = plan.environment
     trial: dict[str, Any] = {
-        "environment": given["environment"] or "current",
+        # As the record calls it: a folder of others by the path of its packages.
+        "environment": environment.name if environment.kind == "source" else environment.path,
         "settings": settings,
         "concurrency": asked.concurrency,
         "rounds": asked.rounds,

@@ -1,0 +1,111 @@
+"""``agent investigate --run servers``: shrunk first, then the model itself; what was launched is recommended.
+
+The engine, its servers and the GPU are fakes (``tiny_engine``, ``fake_server``); the processes are real.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_server import fake_engine, fake_model
+from investigations import NAME, QUESTION, documents, setting, sound, transcript
+from test_probe_rungs import program
+from tiny_engine import write_engine
+
+from agent.cli.run_options import Running
+from agent.execute import batch_functions
+from agent.session import start
+from memory.home import Home
+from memory.vocabulary import Row
+from transcripts.events import Concluded
+
+CHOICES = {
+    "MOE_CHOICES": '["auto", "amber", "birch", "dune"]',
+    "ATTENTION_BACKEND_CHOICES": '["elm", "fern"]',
+    "FP4_GEMM_BACKEND_CHOICES": '["auto", "amber", "birch", "cedar"]',
+}
+SMI = """\
+#!/bin/sh
+case $1 in
+  --query-gpu=index*) echo '0, GPU-servers-{pid}, Teapot, 12.0, 100, 0, 1.0';;
+  --query-gpu=uuid*) echo 'GPU-servers-{pid}, 100';;
+esac
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tiny engine, of which a server can be started; one GPU, as its driver tells."""
+    folder = write_engine(tmp_path / "site")
+    fake_engine(folder, version="9.9.0")
+    arguments = folder / "sglang" / "srt" / "server_args.py"
+    lines = arguments.read_text("utf-8").splitlines()
+    named = {line: line.partition(" = ")[0] for line in lines}
+    kept = [f"{named[line]} = {CHOICES[named[line]]}" if named[line] in CHOICES else line for line in lines]
+    arguments.write_text("\n".join(kept), "utf-8")
+    program(tmp_path / "bin", "nvidia-smi", SMI.format(pid=os.getpid()))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return folder
+
+
+def go(home: Home, site: Path, **behaviour: Any) -> Concluded:
+    model = fake_model(site.parent / "model", **behaviour)
+    (model / "tokenizer.json").write_text("{}", encoding="utf-8")
+    asked = {"environment": str(site), "run": "servers", "serve": str(model)}
+    many = {name: each for name, each in batch_functions().items() if name != "trace_viability"}
+    made = setting(
+        batches={**many, **setting().batches},
+        policy=Running("servers", serve="m").policy(),
+        interpreter=(Path(sys.executable), site),
+    )
+    return start(home, QUESTION, asked, name=NAME, setting=made)
+
+
+def launches(home: Home) -> list[tuple[bool, dict[str, str]]]:
+    """Of each launch whether it was a shrunk one, and its backends, in order."""
+    return [
+        ("layers" in one["input"], one["input"]["settings"]["backends"])
+        for one in documents(transcript(home))
+        if one["kind"] == "called" and one["tool"] == "try_server"
+    ]
+
+
+def rows(concluded: Concluded) -> dict[tuple[str, str], Row]:
+    assert concluded.answer is not None
+    return {(row.component, row.backend): row for row in concluded.answer.backends}
+
+
+def test_what_served_rightly_is_recommended_as_tested(home: Home, site: Path) -> None:
+    done = go(home, site, refused="birch")
+    assert (done.exit_reason, done.exit_code) == ("answered", 0), done.summary
+    made = launches(home)
+    assert made[0] == (True, {})
+    assert (True, {"moe_runner": "birch"}) in made
+    whole = [pairs for shrunk, pairs in made if not shrunk]
+    assert whole
+    assert not any("birch" in pairs.values() for pairs in whole), "what failed shrunk is not launched whole"
+    refuted = rows(done)["moe_runner", "birch"]
+    assert refuted.state == "refuted"
+    assert refuted.observed is not None
+    assert (refuted.observed.level, refuted.observed.outcome) == ("server", "import_failed")
+    assert done.answer is not None
+    assert done.answer.recommendation is not None
+    assert done.answer.recommendation.tested
+    assert "-backend" not in done.answer.recommendation.command, "the engine's own choice was launched first"
+    assert {"fp4_gemm": "amber"} in whole
+    assert rows(done)["fp4_gemm", "amber"].state == "confirmed"
+    assert not [step for step in done.answer.not_run if "no server started" in step.what]
+    sound(home, transcript(home))
+
+
+def test_a_model_that_does_not_start_at_all_is_launched_once(home: Home, site: Path) -> None:
+    done = go(home, site, crash="memory")
+    assert launches(home) == [(True, {})]
+    assert (done.exit_reason, done.exit_code) == ("none_viable", 1)
+    assert "out of memory" in done.summary
+    assert done.answer is not None
+    assert done.answer.recommendation is None or not done.answer.recommendation.tested
