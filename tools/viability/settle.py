@@ -43,8 +43,12 @@ def run_options(discovery: Discovery, facts: Facts, kept: Kept[Run], key: Hashab
         if here.refused is not None and here.refused.proven:
             return here
         result.settled |= here.settled
+        puts = here.puts
+        if facts.value is None:
+            # Where nobody chose, a check that notes something down may be one that start-up does not come to.
+            puts = [value for value in puts if value == here.settled.get(facts.field or "")]
         if facts.model is None or not result.puts:  # where all that decides is known, the first does
-            result.puts += [value for value in here.puts if value not in result.puts]
+            result.puts += [value for value in puts if value not in result.puts]
         result.machine.gates.extend(here.machine.gates)
         result.passages.extend(here.passages[:1])
     return result
