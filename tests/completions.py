@@ -19,6 +19,8 @@ from typing import Any, Self
 
 QUIET = 0.01
 """Seconds without another request after which those that came are one batch."""
+CROWDED = 0.25
+"""The same where several have come."""
 WORDS = [
     first + second for first in ("ka", "lo", "mi", "ru", "te", "vo") for second in ("", "n", "r", "sha", "to")
 ]
@@ -126,7 +128,8 @@ class Fake:
         self._waiting.append((asked, done))
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(QUIET, self._batch)
+        # Of many there may be more to come, however long the scheduler lets them wait.
+        self._timer = self._loop.call_later(QUIET if len(self._waiting) == 1 else CROWDED, self._batch)
         return await done
 
     def _batch(self) -> None:
