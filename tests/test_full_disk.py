@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from investigations import NAME, investigate, setting, sound, transcript
+from small_disk import small_disk
 from tiny_engine import write_engine
 
 from agent.session import resume
@@ -26,16 +27,8 @@ def engine(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own, where this may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", "3m") as folder:
+        yield folder
 
 
 def fill(home: Home, leave: int) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -17,6 +16,8 @@ from typing import Any
 import psutil
 import pytest
 from fake_server import fake_engine, fake_model
+from holder import holding
+from small_disk import small_disk
 
 from memory.home import Home
 from memory.terms import Outcome
@@ -45,16 +46,8 @@ def planned(tmp_path: Path, home: Home) -> Callable[..., Plan]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own, where this may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", "1m") as folder:
+        yield folder
 
 
 def silent(_: str) -> None:
@@ -199,21 +192,8 @@ def held(tmp_path: Path, home: Home, until: str, **behaviour: Any) -> Iterator[s
     """A program of ours that has a server, and has said ``until``."""
     site = fake_engine(tmp_path / "site", "sglang")
     model = fake_model(tmp_path / "model", **behaviour)
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(home.root), str(site), str(model)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert holder.stdout is not None
-    try:
-        while until not in (line := holder.stdout.readline()):
-            assert line, "it ended before"
+    with holding(HOLDER, [str(home.root), str(site), str(model)], until) as holder:
         yield holder
-    finally:
-        holder.kill()
-        holder.communicate()
 
 
 def processes_of(home: Home) -> list[psutil.Process]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import cpu_engines
 import psutil
 import pytest
 from cpu_engines import CpuEngine, tiny_model
+from holder import holding
 
 from memory.home import Home
 from memory.terms import Outcome
@@ -131,21 +130,8 @@ with launched(plan, home, lambda text: print(text, flush=True)) as server:
 @contextlib.contextmanager
 def held(engine: CpuEngine, model: Path, home: Home, until: str) -> Iterator[subprocess.Popen[str]]:
     words = [str(Path(__file__).parent), str(home.root), engine.name, str(model)]
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert holder.stdout is not None
-    try:
-        while until not in (line := holder.stdout.readline()):
-            assert line, "it ended before"
+    with holding(HOLDER, words, until) as holder:
         yield holder
-    finally:
-        holder.kill()
-        holder.communicate()
 
 
 @pytest.mark.parametrize("phase", ["starts on port", "ready"])

@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from memory.architecture import Architecture, gpus
 from memory.terms import Level
 from memory.vocabulary import Effect
@@ -21,10 +19,10 @@ from tools.base import ToolContext, ToolError, tool
 from tools.engines.adapter import engine as engine_of
 from tools.engines.options import Option, backend_options, discover_options
 from tools.environment.model import Environment
-from tools.probe.importing import Artifact, ProbeResult, result_of
+from tools.probe.batch import AskedCell, run_batch
+from tools.probe.importing import ProbeResult
 from tools.probe.pack import make_plan
 from tools.probe.plan import Cell, Plan
-from tools.probe.running import run_packed
 
 _DATA = Path(__file__).with_name("data") / "dry_run.toml"
 ALONE = "left alone"
@@ -32,12 +30,8 @@ ALONE = "left alone"
 SECONDS = 300.0
 
 
-class ProbeDryRun(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    environment: str
-    plan: Artifact
-    cell: str
+class ProbeDryRun(AskedCell):
+    pass
 
 
 @cache
@@ -123,9 +117,4 @@ def probe_dry_run(args: ProbeDryRun, context: ToolContext) -> ProbeResult:
 
 def dry_many(context: Any, asked: Sequence[ProbeDryRun]) -> Iterator[ProbeResult]:
     """The same for many cells: the engine is imported once for all of them."""
-    first = asked[0]
-    mine = [one.cell for one in asked if one.plan == first.plan]
-    plan, _, rows = run_packed(context, first.environment, first.plan, mine, "--cpu")
-    cells = {cell.id: cell for cell in plan.cells}
-    for name in mine:
-        yield result_of(plan, first.plan, cells[name], rows[name], Level.COMPILE)
+    yield from run_batch(context, asked, Level.COMPILE, "--cpu")[-1]

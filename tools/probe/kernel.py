@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memory.architecture import parse_architecture
 from memory.terms import Level, Outcome
@@ -19,31 +19,21 @@ from tools.binaries.elf import BinaryError
 from tools.binaries.emptied import kernels_for
 from tools.binaries.library import read_compiled
 from tools.environment.caches import cache_of
-from tools.probe.importing import Artifact, ProbeResult, result_of
-from tools.probe.running import run_packed
+from tools.probe.batch import AskedCell, run_batch
+from tools.probe.importing import ProbeResult
 
 MOST_EMPTY = 50
 """Kernels that were compiled to nothing and are named."""
 
 
-class ProbeKernel(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    environment: str
-    plan: Artifact
-    cell: str
+class ProbeKernel(AskedCell):
     gpu: str | None = None
     """Index or UUID; else the first that nobody uses."""
     minutes: float | None = Field(default=None, gt=0)
     """For all cells that are asked for together; what is left then is not run."""
 
 
-class ProbeCompile(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    environment: str
-    plan: Artifact
-    cell: str
+class ProbeCompile(AskedCell):
     cold: bool = False
     """Without what was compiled before."""
 
@@ -57,13 +47,9 @@ def probe_kernel(args: ProbeKernel, context: ToolContext) -> ProbeResult:
 def probe_many(context: Any, asked: Sequence[ProbeKernel]) -> Iterator[ProbeResult]:
     """The same for many cells, one worker for all as long as nothing breaks. Results in the order asked."""
     first = asked[0]
-    mine = [one.cell for one in asked if one.plan == first.plan]
     chosen = [] if first.gpu is None else [f"--gpu={first.gpu}"]
     chosen += [] if first.minutes is None else [f"--minutes={first.minutes}"]
-    plan, _, rows = run_packed(context, first.environment, first.plan, mine, *chosen)
-    cells = {cell.id: cell for cell in plan.cells}
-    for name in mine:
-        yield result_of(plan, first.plan, cells[name], rows[name], Level.PROBE)
+    yield from run_batch(context, asked, Level.PROBE, *chosen)[-1]
 
 
 @tool(effect=Effect.EXECUTES_FOREIGN_CODE)
@@ -74,13 +60,9 @@ def probe_compile(args: ProbeCompile, context: ToolContext) -> ProbeResult:
 
 def compile_many(context: Any, asked: Sequence[ProbeCompile]) -> Iterator[ProbeResult]:
     """The same for many modules, one after the other: a compiler takes all the cores that there are."""
-    first = asked[0]
-    mine = [one.cell for one in asked if one.plan == first.plan]
-    plan, folder, rows = run_packed(context, first.environment, first.plan, mine, "--cpu", cold=first.cold)
+    plan, folder, results = run_batch(context, asked, Level.COMPILE, "--cpu", cold=asked[0].cold)
     places = (folder, cache_of(context.home, plan.fingerprint))
-    cells = {cell.id: cell for cell in plan.cells}
-    for name in mine:
-        result = result_of(plan, first.plan, cells[name], rows[name], Level.COMPILE)
+    for result in results:
         yield _with_code(result, places) if result.outcome is Outcome.OK else result
 
 
