@@ -49,7 +49,8 @@ def matter(answer: Answer) -> list[list[Row]]:
     say the same stand together.
 
     First the candidates chosen; then what a person would try and must not: the first gate lets it through
-    and the GPU is refused deeper down, or another option; then the other candidates; then what is left.
+    and the GPU is refused deeper down; then the other candidates; then what another option refuses deeper
+    down; then what is left.
     """
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in answer.backends:
@@ -89,7 +90,7 @@ def _says(row: Row) -> tuple[object, ...]:
     return row.component, row.verdict, row.because, row.runs_instead, facts, lines, told(row)
 
 
-CHOSEN, GPU_TRAP, OPTION_TRAP, CANDIDATE, LEADING, REROUTED, REFUSED, UNREMARKABLE = range(8)
+CHOSEN, GPU_TRAP, CANDIDATE, OPTION_TRAP, LEADING, REROUTED, REFUSED, UNREMARKABLE = range(8)
 
 
 def rank(answer: Answer, row: Row) -> int:

@@ -46,7 +46,7 @@ def test_the_seed_question_is_answered_from_the_real_sources(wheels: Wheels) -> 
     assert max(len(line) for line in screen) <= 80
     text = "\n".join(screen)
     assert "Candidate, untested" in text
-    for name in ("flashinfer_trtllm", "flashinfer_cutlass", "--attention-backend triton"):
+    for name in ("flashinfer_trtllm", "flashinfer_cutlass", "flashinfer_cudnn", "--attention-backend triton"):
         assert name in text
 
     # What the README shows is what it prints; only what was assumed depends on how the packages are named.

@@ -304,7 +304,7 @@ def test_of_what_is_refused_the_gpu_comes_before_the_candidates_and_options_once
     ]
     found = Recommendation(command="x", tested=False, ranked_by=("c: first, why",))
     names = [[one.backend for one in group] for group in matter(answer(rows, found))]
-    assert names == [["first"], ["gpu"], ["y1", "y2", "y3"], ["second"], ["x1"]]
+    assert names == [["first"], ["gpu"], ["second"], ["y1", "y2", "y3"], ["x1"]]
     # A first gate that does not say yes lets nobody believe anything.
     unsure = FirstGate(verdict=Verdict.UNKNOWN, file="engine/options.py", line=3)
     assert "first gate: yes" not in plain(
