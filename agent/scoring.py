@@ -17,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from agent.words import quantisation_named, words_data
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.names import distribution
 from memory.terms import Verdict
@@ -107,12 +108,14 @@ def _row(path: Path, number: int, row: Mapping[str, str | None]) -> Expected:
 
 
 def _known(label: str, engine: str) -> dict[str, str]:
-    """What the label of a table means: with one engine, or with any."""
+    """What the label of a table means: with one engine, or by what it begins with."""
     tables = _tables()
-    for known in (tables["engine"].get(engine, {}), tables["component"]):
-        if label in known:
-            return dict(known[label])
-    return {}
+    known: dict[str, str] = tables["engine"].get(engine, {}).get(label, {})
+    begins, _, scheme = label.partition("_")
+    named = quantisation_named(scheme)
+    if not known and begins in tables["begins"] and named in words_data()["quantisation"]:
+        return {"component": tables["begins"][begins], "quantisation": str(named)}
+    return known
 
 
 @cache

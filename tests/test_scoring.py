@@ -94,6 +94,20 @@ def test_a_label_means_what_its_engine_calls_so(tmp_path: Path) -> None:
     assert means == [("fp4_gemm", "linear", "nvfp4"), ("fp4_gemm", "fp4_gemm", None)]
 
 
+def test_a_label_may_name_the_quantisation_behind_the_component(tmp_path: Path) -> None:
+    file = tmp_path / "truth.csv"
+    labels = ["moe_nvfp4", "moe_fp8", "moe_mxfp4", "moe_runner", "moe_a2a", "moe_fp4"]
+    file.write_text(HEAD + "".join(f"{label},cutlass,sm90,no,no,,\n" for label in labels))
+    means = [(row.component, row.quantisation) for row in read_table(file)]
+    schemes = ["nvfp4", "fp8", "mxfp4"]
+    assert means == [
+        *(("moe_runner", one) for one in schemes),
+        ("moe_runner", None),
+        ("moe_a2a", None),
+        ("moe_fp4", None),
+    ]
+
+
 def test_the_command_scores_an_engine_against_a_table(tmp_path: Path) -> None:
     engine = Engine.copy(tmp_path)
     truth = tmp_path / "truth.csv"
@@ -104,16 +118,21 @@ def test_the_command_scores_an_engine_against_a_table(tmp_path: Path) -> None:
         f"weave,birch,{arch},{'no' if arch in blocked else 'yes'},yes,minilib==2.0.0"
         for arch in ("sm100", "sm120")
     ]
-    truth.write_text(
-        "\ufeff" + HEAD + "\n".join([*rows, "weave,gone,sm100,no,yes,other==1", ""]), encoding="utf-8"
-    )
+    others = ["weave,gone,sm100,no,yes,other==1", "loom,birch,sm90,no,yes,other==1", ""]
+    truth.write_text("\ufeff" + HEAD + "\n".join([*rows, *others]), encoding="utf-8")
 
     asked = ["backends", "score", str(truth), "-e", str(engine.root), "--quantisation", "nvfp4"]
     ran = CliRunner().invoke(cli, [*asked, "--json"])
     assert ran.exit_code == 0, ran.output
     document = json.loads(ran.stdout)
     assert document["all"]["cells"] == document["all"]["agree"] == 2
-    assert document["evidence_absent"] | {"undecided": 1, "agree": 0} == document["evidence_absent"]
+    assert document["evidence_absent"] | {"undecided": 2, "agree": 0} == document["evidence_absent"]
+    assert document["not_declared"] == ["loom"]
     assert list(document["architectures"]) == ["sm100", "sm120"]
     ran = CliRunner().invoke(cli, asked)
     assert "2/2 100.0 %" in ran.stdout
+    assert "for loom: undecided" in ran.stdout
+    truth.write_text(HEAD + others[1] + "\n", encoding="utf-8")
+    ran = CliRunner().invoke(cli, asked)
+    assert ran.exit_code != 0
+    assert "no component 'loom'" in str(ran.exception)

@@ -30,19 +30,35 @@ def options_of(
     found = discover_options(environment.tree(), engine)
     if not components:
         return relevant([option for option in found if is_backend_option(option)], quantisation)
-    by_name: dict[str, Option] = {}
-    for option in found:
-        known = by_name.get(option.component)
-        if known is None or len(option.values) > len(known.values):
-            by_name[option.component] = option
+    by_name = _by_name(found)
     chosen: list[Option] = []
     for component in dict.fromkeys(components):
-        meant = by_name.get(component) or by_name.get(covering(component) or "")
+        meant = _meant(by_name, component)
         if meant is None:
             there = ", ".join(sorted(name for name, option in by_name.items() if is_backend_option(option)))
             raise CommandError(f"{engine} has no component {component!r} here; it has {there}")
         chosen.append(meant.model_copy(update={"component": component}))
     return chosen
+
+
+def declared(environment: Environment, engine: str, components: Sequence[str]) -> list[str]:
+    """Those of ``components`` that the engine has an option for."""
+    by_name = _by_name(discover_options(environment.tree(), engine))
+    return [component for component in components if _meant(by_name, component) is not None]
+
+
+def _by_name(options: Sequence[Option]) -> dict[str, Option]:
+    """The option of each component, the one with the most values where there are several."""
+    found: dict[str, Option] = {}
+    for option in options:
+        known = found.get(option.component)
+        if known is None or len(option.values) > len(known.values):
+            found[option.component] = option
+    return found
+
+
+def _meant(by_name: dict[str, Option], component: str) -> Option | None:
+    return by_name.get(component) or by_name.get(covering(component) or "")
 
 
 def read(home: Home, environment: Environment, question: Question) -> tuple[list[str], list[str]]:

@@ -43,7 +43,8 @@ def score(
     """Compare the static verdicts with a table that was read by hand.
 
     Columns: component, backend, arch, verdict (yes, no; others are not scored), shallow_verdict,
-    evidence_package. Cells whose evidence package is not in the environment are counted apart.
+    evidence_package. Cells whose evidence package is not in the environment are counted apart; those of a
+    component that this version has no option for are undecided.
 
     \b
     Examples:
@@ -64,23 +65,30 @@ def score(
     found = environment_of(
         home, environment, list(packages), parse_architecture(first) if first else None, engine
     )
-    archs = tuple(dict.fromkeys(row.arch for row in rows))
+    from agent.cli.cells import declared
+
+    named = engine_of(found, engine)
+    wanted = list(dict.fromkeys(row.component for row in rows))
+    known = declared(found, named, wanted) or wanted  # of none at all the question itself says so
     said: dict[tuple[str, str, str], str] = {}
     for label, component, scheme in dict.fromkeys(
-        (row.label, row.component, row.quantisation) for row in rows
+        (row.label, row.component, row.quantisation) for row in rows if row.component in known
     ):
+        own = [row for row in rows if row.label == label]
         question = Question(
-            engine=engine_of(found, engine),
+            engine=named,
             components=(component,),
-            archs=archs,
+            archs=tuple(dict.fromkeys(row.arch for row in own)),
             quantisation=scheme or default,
             scenario=scenario_of(scenario),
+            choices=tuple(dict.fromkeys((component, row.backend) for row in own)),
         )
         for trace in traces(home, found, question):
             said[label, trace.row.backend, trace.row.arch] = trace.row.verdict
     document = scored(
         rows, lambda row: said.get((row.label, row.backend, row.arch), "unknown"), found.packages
     )
+    document["not_declared"] = [component for component in wanted if component not in known]
     if as_json:
         emit(document)
     else:
@@ -100,6 +108,7 @@ def _draw(document: dict[str, Any]) -> None:
         [
             versions(document["packages"]),
             f"{document['not_scored']} cells are neither yes nor no: not scored",
+            *(f"no option of this version is for {one}: undecided" for one in document["not_declared"]),
             "",
             *lines,
         ]
