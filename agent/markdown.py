@@ -57,6 +57,7 @@ def _lines(answer: Answer, why: Mapping[tuple[str, str], str]) -> Iterator[str]:
         yield from block(found.command)
         yield ""
         yield from (f"- {escaped(note)}" for note in found.ranked_by)
+        yield from (f"- else {escaped(one)}" for one in found.alternatives)
     yield ""
     yield "| component | backend | verdict | reason | where |"
     yield "|---|---|---|---|---|"

@@ -101,6 +101,8 @@ def rank(answer: Answer, row: Row) -> int:
         return GPU_TRAP  # reading let it through
     if surprising(row):
         return GPU_TRAP if row.because == Because.ARCHITECTURE else OPTION_TRAP
+    if row.verdict == Verdict.UNKNOWN and ran(row):
+        return CANDIDATE  # whatever reading would say
     if row.verdict == Verdict.NO_STATIC_OBSTACLE:
         # One that only leads to another is not a choice of its own.
         return CANDIDATE if row.runs_instead is None else LEADING

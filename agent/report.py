@@ -225,6 +225,9 @@ def _tail(answer: Answer, width: int, everything: bool) -> list[Line]:
         lines += _command(answer, found.command, width, most)
         if everything:
             lines += [[(text, "")] for note in found.ranked_by for text in wrap(f"because {note}", width, 9)]
+            lines += [[(text, "")] for one in found.alternatives for text in wrap(f"else {one}", width, 9)]
+        elif found.tested and found.ranked_by:
+            lines += [[(text, "")] for text in wrap(f"because {found.ranked_by[0]}", width, 3)]
     else:
         lines.append([("No backend can be recommended.", "bold red")])
     # What reading left open is counted with the rows already.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import socket
@@ -162,6 +163,15 @@ def test_random_weights_are_garbage_unless_they_are_said_to_be_random(home: Home
         assert (found.outcome, found.level.value) == (Outcome.WRONG, "server")
         assert "--random-weights" in found.because
         assert checked(home, server, random_weights=True).outcome is Outcome.OK
+
+
+def test_random_weights_may_say_nothing_in_a_crowd(home: Home) -> None:
+    token = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": [{"a": -0.5}]}
+    said = read_answer(200, json.dumps({"choices": [{"text": "a", "logprobs": token}]}).encode())
+    silent = read_answer(200, json.dumps({"choices": [{"text": "", "logprobs": None}]}).encode())
+    rounds = [([said] * 8, [silent] * 4)]
+    assert judge_crowd([said] * 8, rounds).outcome is Outcome.STRESS_FAILED
+    assert judge_crowd([said] * 8, rounds, random_weights=True).outcome is Outcome.OK
 
 
 def answered(number: int, wrong: int = 0, seed: int = 0) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 from fake_server import fake_engine, fake_model
-from program import agent
+from program import START, agent, variables
 
+from agent.best import best
 from agent.cli.common import Context
 from agent.trials import Ran, blamed, grid, spared
 from memory.artifacts import Artifacts
@@ -295,6 +297,38 @@ def test_combinations_begin_with_those_that_differ_least() -> None:
     assert grid({}) == [{}]
 
 
+def measured(number: int, attention: str, output: float) -> Ran:
+    """A launch that was right, and how many tokens a second it gave to 4 and to 8 at a time."""
+    cells = [
+        {"concurrency": level, "input": 64, "output": 16, "prompts": 20, "warmup": False, "outcome": "ok",
+         "refused": [], "speculative": False,
+         "figures": {"output_throughput": {"value": output * level, "unit": "tok/s"}}}
+        for level in (4, 8)
+    ]  # fmt: skip
+    return ran(number, "ok", {"attention": attention}, benchmark={"itl": "token", "cells": cells})
+
+
+def test_the_best_is_told_with_its_interval_over_launches() -> None:
+    made = [measured(2 * turn + 1, "a", 100.0 + turn) for turn in range(3)]
+    made += [measured(2 * turn + 2, "b", 120.0 + turn) for turn in range(3)]
+    bad = ran(9, "wrong", {"attention": "c"})
+    found = best([*made, bad])
+    assert found is not None
+    assert found.ran.pairs == {"attention": "b"}
+    assert found.because.startswith(
+        "measured, most output at c=8; against attention=a: 19.8 % more output (95 %: "
+    )
+    assert [one[:20] for one in found.loads] == ["c=4 64+16: attention", "c=8 64+16: attention"]
+    (other,) = found.others
+    assert other.startswith("attention=a: 16.5 % less output (95 %: -")
+    assert "3 launches, paired t" in other
+    again = ran(10, "stress_failed", {"attention": "b"})
+    once = best([*made, again])
+    assert once is not None
+    assert once.ran.pairs == {"attention": "a"}, "what failed once is not recommended"
+    assert best([bad]) is None
+
+
 def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, home: Home) -> None:
     site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", used="triton")
     command = [
@@ -308,6 +342,39 @@ def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, ho
     told = {tuple(one["asked"].values()): one["outcome"] for one in document["launches"]}
     assert told == {("triton", "triton"): "ok", ("triton", "marlin"): "substituted", ("fa3", "triton"): "ok"}
     assert document["launches"][2]["checked"]["stages"][2]["name"] == "paired"
+    advised = document["recommendation"]
+    assert advised["tested"]
+    assert "--attention-backend triton --moe-runner-backend triton" in advised["command"]
+    assert advised["alternatives"] == ["attention=fa3, moe_runner=triton: right too"]
     assert document["findings"] == [], "what did not run on a GPU is no finding"
     again = agent("replay", document["transcript"], "--verify", home=home.root)
     assert again.returncode == 0, again.stderr
+
+
+def test_what_was_killed_while_a_server_started_is_gone_on_with(tmp_path: Path, home: Home) -> None:
+    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
+    command = [
+        "serve", "-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model),
+        "--cpu", "--check", "--each", "attention=triton,fa3", "--rounds", "1", "--questions", "0",
+    ]  # fmt: skip
+    with subprocess.Popen([*START, *command], env=variables(home.root), stderr=subprocess.PIPE) as started:
+        assert started.stderr is not None
+        seen = next((line for line in iter(started.stderr.readline, b"") if b"starts on port" in line), None)
+        started.kill()
+    assert seen is not None
+    lacking = agent("resume", "--last", home=home.root)
+    assert lacking.returncode == 4, "without --run nothing is launched"
+    done = agent(
+        "resume",
+        "--last",
+        "--run",
+        "servers",
+        "--python",
+        sys.executable,
+        "--site",
+        str(site),
+        home=home.root,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "attention=fa3: right too" in agent("report", "--last", "--all", home=home.root).stdout
+    assert list((home.root / "servers").glob("*/record.json")) == [], "no server is left"

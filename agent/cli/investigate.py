@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -23,7 +24,7 @@ from agent.cli.common import (
     the_home,
 )
 from agent.cli.model_options import ModelOptions, model_options
-from agent.cli.run_options import Running, run_options
+from agent.cli.run_options import Running, interpreter_options, run_options
 
 
 @click.command()
@@ -36,6 +37,7 @@ from agent.cli.run_options import Running, run_options
     "--driver", type=click.Choice(["auto", "planner", "llm"]), default="auto", help="What decides the steps."
 )
 @run_options
+@interpreter_options
 @model_options
 @scenario_option
 @checkpoint_options
@@ -53,6 +55,8 @@ def investigate(
     gpu: str | None,
     gpu_minutes: float | None,
     serve: str | None,
+    python: Path | None,
+    site: Path | None,
     model: str | None,
     api: str,
     budget: tuple[str, ...],
@@ -78,7 +82,7 @@ def investigate(
       agent investigate "qwen3.5 on 8x H200" --model-config Qwen3.5-NVFP4/config.json
       agent investigate "deepseek v3.2 fp8 on h200" -e ~/venv/lib/python3.12/site-packages --json
     """
-    running = Running(run, gpu, gpu_minutes, serve)
+    running = Running(run, gpu, gpu_minutes, serve, python, site)
     took = stopwatch()
     progress("reading the question")
     # Imported late: the line above is there within a tenth of a second.
@@ -142,6 +146,9 @@ def investigate(
         "llm": about.recorded(home) if chosen == "llm" else None,
     }
     name = Ids().investigation(SystemClock())
-    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), policy=running.policy())
+    setting = Setting(
+        say=progress, redact=redactor(), grants=about.grants(), policy=running.policy(),
+        interpreter=running.interpreter(),
+    )  # fmt: skip
     concluded = start(home.prepare(), question, options, name=name, setting=setting, driver=chosen)
     return ended(home, name, concluded, took(), everything=everything, as_json=as_json)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from agent.cli.common import CommandError, json_option, progress, redactor, stopwatch, the_home
 from agent.cli.model_options import ModelOptions, budget_option, granting_options
-from agent.cli.run_options import Running, run_option
+from agent.cli.run_options import Running, interpreter_options, run_option
 
 
 @click.command()
@@ -16,6 +18,7 @@ from agent.cli.run_options import Running, run_option
 @budget_option
 @granting_options
 @run_option
+@interpreter_options
 @click.option("--all", "everything", is_flag=True, help="Every row, not the ones that matter most.")
 @json_option
 def resume(
@@ -26,6 +29,8 @@ def resume(
     allow: tuple[str, ...],
     yes: bool,
     run: str | None,
+    python: Path | None,
+    site: Path | None,
     everything: bool,
     as_json: bool,
 ) -> int:
@@ -33,7 +38,7 @@ def resume(
 
     What is finished is not done again; calls that had not returned are made again. One that came to its
     answer is only drawn again. A model that decides has its budget again, or the one that is given here, and
-    nothing of what it was allowed; what runs probes needs --run probes again.
+    nothing of what it was allowed; what runs anything needs --run again, and --python where it was given.
 
     \b
     Examples:
@@ -56,6 +61,13 @@ def resume(
             "only reading works elsewhere: agent transcripts show, agent replay"
         )
     about = ModelOptions(model, budget, allow, yes)
-    setting = Setting(say=progress, redact=redactor(), grants=about.grants(), policy=Running(run).policy())
+    running = Running(run, python=python, site=site)
+    setting = Setting(
+        say=progress,
+        redact=redactor(),
+        grants=about.grants(),
+        policy=running.policy(),
+        interpreter=running.interpreter(),
+    )
     concluded = go_on(home, path, setting=setting, llm=about.given(home, model))
     return ended(home, path.stem, concluded, took(), everything=everything, as_json=as_json)

@@ -31,6 +31,19 @@ def run_options(function: Function) -> Function:
     return function
 
 
+def interpreter_options(function: Function) -> Function:
+    """``--python``, ``--site``: what runs packages that lie in a folder of others."""
+    options = [
+        click.option("--python", type=click.Path(path_type=Path), metavar="PATH",
+                     help="The interpreter to run with, where the packages are a folder of others."),
+        click.option("--site", type=click.Path(path_type=Path), metavar="FOLDER",
+                     help="Packages that this interpreter does not find by itself."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def run_option(function: Function) -> Function:
     """``--run``: what a person lets run, in this process."""
     return click.option(
@@ -46,8 +59,14 @@ class Running:
     gpu: str | None = None
     gpu_minutes: float | None = None
     serve: str | None = None
+    python: Path | None = None
+    site: Path | None = None
 
     def __post_init__(self) -> None:
+        if self.site is not None and self.python is None:
+            raise CommandError("--site is for an interpreter; give --python too")
+        if self.python is not None and self.run is None:
+            raise CommandError(f"--python is for what runs; give --run {RUNS[1]} too")
         if self.serve is not None and self.run not in RUNS[1:]:
             raise CommandError(f"--serve is the model that is launched; give --run {RUNS[1]} too")
         if self.run is None and (self.gpu is not None or self.gpu_minutes is not None):
@@ -60,6 +79,10 @@ class Running:
         model = Path(self.serve) if self.serve is not None else None
         serve = str(model.absolute()) if model is not None and model.is_dir() else self.serve
         return {"run": self.run, "gpu": self.gpu, "gpu_minutes": self.gpu_minutes, "serve": serve}
+
+    def interpreter(self) -> tuple[Path, Path | None] | None:
+        """A person's word, like the policy: on no record."""
+        return (self.python.absolute(), self.site) if self.python is not None else None
 
     def policy(self) -> Policy:
         """What the person allows in this process by having said so: it is on no record."""

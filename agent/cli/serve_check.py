@@ -142,11 +142,17 @@ def checked(home: Home, plan: Plan, asked: Checking, given: dict[str, Any], *, a
     concluded = start(home, question, options, setting=setting, name=name, driver=Trier())
     board = board_of(transcript_path(the_home(), name), Artifacts(home.artifacts))
     outputs = [board.output(called.call) or {"error": back.error} for called, back in board.results(TOOL)]
+    answer = concluded.answer
+    advised = answer.recommendation if answer is not None else None
     if as_json:
         emit({"transcript": name, "summary": concluded.summary, "launches": outputs,
+              "recommendation": advised.model_dump(mode="json") if advised is not None else None,
               "findings": list(board.findings)})  # fmt: skip
         return concluded.exit_code
     _show(outputs)
+    if advised is not None:
+        say([safe(f"tested: {advised.command}"), safe(f"  because {advised.ranked_by[0]}")])
+        say(safe(f"  else {one}") for one in advised.alternatives)
     say([safe(f"{concluded.summary}; transcript {name}")])
     return concluded.exit_code
 

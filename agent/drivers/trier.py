@@ -6,25 +6,35 @@ backends by component; ``repeat``, how often each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator
 from typing import Any
 
+from agent.best import Best, best, right, sides
 from agent.board import Board
 from agent.loop import Call, Decision
+from agent.probing import SERVERS
 from agent.served import claims
 from agent.trials import SILENT, Pairs, Ran, named, seen, spared
 from memory.clock import hypothesis_id
 from memory.vocabulary import (
+    Answer,
+    EnvironmentSummary,
     HypothesisState,
     Level,
+    NotRun,
     Observed,
+    Recommendation,
     Row,
+    Target,
     Verdict,
 )
-from tools.benchmark.comparing import Side, side_of, winners
+from tools.benchmark.comparing import winners
 from transcripts.events import Concluded, HypothesisChanged, Noted
 
 TOOL = "try_server"
+CPU = "cpu"
+"""In place of an architecture, where no GPU took part."""
 
 
 class Trier:
@@ -79,15 +89,6 @@ def launches(board: Board) -> list[Ran]:
     return found
 
 
-def sides(ran: list[Ran]) -> list[Side]:
-    """Settings that were measured, each with its launches."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for one in ran:
-        if one.output.get("benchmark"):
-            found.setdefault(named(one.pairs), []).append(one.output)
-    return [side_of(name, results) for name, results in found.items()]
-
-
 def _input(trial: dict[str, Any], pairs: Pairs, launch: int, before: list[Ran]) -> dict[str, Any]:
     """What a launch is asked. Its answers are compared with those of the first that was right."""
     settings = {**trial["settings"], "backends": pairs}
@@ -115,20 +116,66 @@ def _conclusion(board: Board, ran: list[Ran]) -> Concluded:
     tried = board.results(TOOL)
     if not ran:
         why = str(tried[-1][1].error) if tried else "there was nothing to try"
+        if tried and tried[-1][1].status == "denied":
+            return Concluded(exit_reason="stopped", exit_code=4, summary=f"{why}; give --run {SERVERS}")
         missing = (
             isinstance(tried[-1][1].output, dict) and bool(tried[-1][1].output.get("missing"))
             if tried
             else True
         )
         return Concluded(exit_reason="missing", exit_code=3 if missing else 2, summary=why)
-    good = [one for one in ran if one.ok]
     told = "; ".join(f"{named(one.pairs)}: {one.outcome.value.replace('_', ' ')}" for one in ran)
-    for one in winners(sides(ran)):
+    measured = sides(right(ran))
+    for one in winners(measured) if len(measured) > 1 else ():
         told += f"; c={one.key.concurrency}: {one.best} first, {one.says}"
     if all(one.outcome in SILENT for one in ran):
         return Concluded(exit_reason="stopped", exit_code=4, summary=told)
-    if not good:
-        return Concluded(exit_reason="none_viable", exit_code=1, summary=told)
-    return Concluded(
-        exit_reason="answered", exit_code=0, summary=f"{len(good)} of {len(ran)} launches right: {told}"
+    chosen = best(ran)
+    answer = _answer(board, ran, chosen)
+    if chosen is None:
+        return Concluded(exit_reason="none_viable", exit_code=1, summary=told, answer=answer)
+    good = sum(one.ok for one in ran)
+    summary = f"{good} of {len(ran)} launches right: {told}"
+    return Concluded(exit_reason="answered", exit_code=0, summary=summary, answer=answer)
+
+
+def _answer(board: Board, ran: list[Ran], chosen: Best | None) -> Answer | None:
+    """None for a shrunk model: what starts with made-up weights is not what is asked for in the end."""
+    assert board.opened is not None
+    options = board.opened.options
+    trial, first = options["trial"], ran[0].output
+    if trial.get("layers"):
+        return None
+    left = {named(pairs): pairs for pairs, _ in trials(board)}
+    for one in ran:
+        left.pop(named(one.pairs), None)
+    return Answer(
+        investigation=board.opened.investigation,
+        target=Target(
+            question=board.opened.question, model=str(trial["settings"]["model"]),
+            arch=str(first.get("arch") or CPU), gpu=first.get("gpu"), gpu_count=first.get("gpu_count"),
+            engine=str(first["engine"]),
+        ),
+        environment=EnvironmentSummary(
+            packages=dict(options.get("packages") or first["versions"]), name=options["environment"],
+            fingerprint=options.get("fingerprint"),
+        ),
+        backends=tuple(one.row for one in board.hypotheses.values() if one.row is not None),
+        recommendation=None if chosen is None else _recommended(chosen),
+        not_run=tuple(
+            NotRun(level=Level.SERVER, what=f"{name}: {spared(pairs, ran) or 'not launched'}")
+            for name, pairs in left.items()
+        ),
+        transcript=board.opened.investigation,
+    )  # fmt: skip
+
+
+def _recommended(chosen: Best) -> Recommendation:
+    """The command as it was launched, but for its port and its key."""
+    notes = [f"{component}: {backend}, {chosen.because}" for component, backend in chosen.ran.pairs.items()]
+    return Recommendation(
+        command=shlex.join(chosen.ran.output["command"]),
+        tested=True,
+        ranked_by=(*(notes or [chosen.because]), *chosen.loads),
+        alternatives=chosen.others,
     )

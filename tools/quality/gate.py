@@ -164,7 +164,7 @@ class _Gate:
         number = self.args.rounds
         while True:
             rounds.append(self._round(len(rounds)))
-            judged = judge_crowd(self.alone, rounds)
+            judged = judge_crowd(self.alone, rounds, random_weights=self.args.random_weights)
             if judged.again:
                 number = max(number, min(len(rounds) + MORE, self.args.rounds + MORE))
             if judged.outcome is not Outcome.OK or len(rounds) >= number:

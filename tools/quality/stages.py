@@ -69,7 +69,7 @@ def judge_alone(first: Sequence[Answer], second: Sequence[Answer], *, random_wei
     empty = [fault for fault in faults if fault.kind == "empty"]
     if certain := [fault for fault in faults if fault.kind in CERTAIN]:
         return Judged(*_worst(certain, 2 * len(asked)), figures, tuple(certain))
-    if len(empty) > len(asked):
+    if len(empty) > (2 * len(asked) - 1 if random_weights else len(asked)):
         return Judged(Outcome.WRONG, "more than half of the answers are empty", figures, tuple(empty))
     if not random_weights and (found := _no_language(first, asked, figures)):
         return found
@@ -119,11 +119,15 @@ def _no_language(first: Sequence[Answer], asked: Sequence[int], figures: dict[st
 
 
 def judge_crowd(
-    alone: Sequence[Answer], rounds: Sequence[tuple[Sequence[Answer], Sequence[Answer]]]
+    alone: Sequence[Answer],
+    rounds: Sequence[tuple[Sequence[Answer], Sequence[Answer]]],
+    *,
+    random_weights: bool = False,
 ) -> Judged:
     """Rounds of answers to the fixed prompts, each with what was answered to others at the same time.
 
     One fault that no sound server ever shows is enough; of those that could be a rare coincidence two are.
+    ``random_weights``: a text without a character is as good as any other.
     """
     usable = [number for number, one in enumerate(alone) if one.ended == "answered"]
     least = least_likely([alone[number] for number in usable])
@@ -147,6 +151,8 @@ def judge_crowd(
                 _, found = next(pending)
                 odd = of_load(number, alone[number], mine[number], found, allowed, rest, least)
                 faults += [odd] if odd else []
+    if random_weights:
+        faults = [one for one in faults if one.kind != "empty"]
     asked = len(rounds) * len(usable)
     flips = sum(not one.same for _, one in differences)
     figures = {
