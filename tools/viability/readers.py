@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tools.viability.given import OptionTable
 from tools.viability.interpreter.modules import Module
@@ -26,6 +26,7 @@ class Readers:
         self.homes = homes
         self.modules_with = modules_with
         self._found: dict[str, list[Reader]] = {}
+        self._loads: dict[str, list[tuple[ast.ClassDef | None, ast.FunctionDef, frozenset[str]]]] = {}
         self._installers: dict[str, list[tuple[str, str]]] = {}
         self._validators: dict[str, list[tuple[str, str | None, str]]] = {}
 
@@ -93,13 +94,26 @@ class Readers:
             self._found[field] = [
                 (module, function, owner)
                 for module in self.modules_with(f".{field}".encode())
-                for owner, function in _functions(module.tree)
-                if any(
-                    isinstance(node, ast.Attribute) and node.attr == field and isinstance(node.ctx, ast.Load)
-                    for node in ast.walk(function)
-                )
+                for owner, function, loads in self._loading(module)
+                if field in loads
             ]
         return self._found[field]
+
+    def _loading(self, module: Module) -> list[tuple[ast.ClassDef | None, ast.FunctionDef, frozenset[str]]]:
+        """The module's functions, each with the attributes that it reads: asked for once for each option."""
+        if module.name not in self._loads:
+            self._loads[module.name] = [
+                (owner, function, frozenset(_loads(function))) for owner, function in _functions(module.tree)
+            ]
+        return self._loads[module.name]
+
+
+def _loads(function: ast.FunctionDef) -> Iterator[str]:
+    return (
+        node.attr
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    )
 
 
 def _is_step(function: ast.FunctionDef, name: str) -> bool:
