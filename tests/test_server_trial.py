@@ -263,6 +263,35 @@ def test_weights_and_cache_are_counted_from_the_config() -> None:
         estimate({"hidden_size": "x"}, ServerSettings(model="m"), None)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "bits"),
+    [
+        ({"quant_method": "mxfp8"}, 8.25),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 8.1),
+        ({"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"}, 4.5),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "format": "pack-quantized",
+                "config_groups": {
+                    "group_0": {"weights": {"num_bits": 4, "type": "int"}, "input_activations": None}
+                },
+            },
+            4.25,
+        ),
+        ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8}}}}, 8.25),
+        ({"quant_method": "of tomorrow"}, 16.0),
+    ],
+)
+def test_the_bits_of_a_weight_come_from_the_scheme_that_the_config_tells(
+    scheme: dict[str, object], bits: float
+) -> None:
+    plain = estimate(QWEN, ServerSettings(model="m"), None).weights
+    unquantised = estimate({**QWEN, "vocab_size": 0}, ServerSettings(model="m"), None).weights
+    found = estimate({**QWEN, "quantization_config": scheme}, ServerSettings(model="m"), None).weights
+    assert found == pytest.approx(plain - unquantised + unquantised * bits / 16, rel=0.003)
+
+
 def test_a_plan_can_be_had_again(planned: Callable[..., Plan]) -> None:
     one, other = planned({}), planned({})
     assert replace(one) == other

@@ -26,7 +26,7 @@ BYTES = {
     "fp8_e5m2": 1.0,
 }
 BITS = (("nvfp4", 4.5), ("mxfp4", 4.25), ("fp4", 4.5), ("int4", 4.25), ("awq", 4.25), ("gptq", 4.25),
-        ("w4a16", 4.25), ("fp8", 8.1), ("mxfp8", 8.25), ("int8", 8.1), ("w8a8", 8.1))  # fmt: skip
+        ("w4a16", 4.25), ("mxfp8", 8.25), ("fp8", 8.1), ("int8", 8.1), ("w8a8", 8.1))  # fmt: skip
 """Bits of a weight with its scales, by a word of the scheme; the first that fits."""
 RESERVED = 3 * GIB
 """For graphs, activations and what the libraries keep, on each GPU: a guess that most launches stay under."""
@@ -135,12 +135,24 @@ def _bits(config: Mapping[str, Any], settings: ServerSettings, assumed: list[str
     words = " ".join(
         str(one) for one in (settings.quantisation, json.dumps(told) if told else "") if one
     ).lower()
-    bits = next((bits for word, bits in BITS if word in words), None)
+    bits = next((bits for word, bits in BITS if word in words), None) or _told_bits(told)
     if bits is None and words:
         assumed.append(f"no size is known for the quantisation {words[:60]}; counted unquantised")
     elif bits is not None:
         assumed.append(f"{bits:g} bits for each quantised weight, scales included")
     return bits
+
+
+def _told_bits(scheme: object) -> float | None:
+    """Of a scheme that has no word for it: the least number of bits it tells of its weights, and a scale."""
+    if not isinstance(scheme, dict):
+        return None
+    groups = scheme.get("config_groups")
+    told = [scheme.get("bits")]
+    for group in groups.values() if isinstance(groups, dict) else ():
+        weights = group.get("weights") if isinstance(group, dict) else None
+        told += [weights.get("num_bits")] if isinstance(weights, dict) else []
+    return min((bits + 0.25 for bits in told if isinstance(bits, int) and 0 < bits <= 16), default=None)
 
 
 def _parameters(config: Mapping[str, Any], bits: float | None, element: float) -> tuple[float, float]:
