@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import click
@@ -29,6 +29,10 @@ from agent.cli.lazy import Branching
 
 if TYPE_CHECKING:
     from memory.vocabulary import Row
+
+
+MARK = "*"
+"""Behind a verdict that some report contradicts."""
 
 
 class Backends(Branching):
@@ -86,7 +90,7 @@ def backends(
     if fail_on_change and not others:
         raise CommandError("--fail-on-change needs --compare P==V, which says what to compare with")
     progress("looking up the environment")
-    from agent.cli.matrix import Question, architectures, engine_of, traces
+    from agent.cli.matrix import Question, architectures, engine_of, reports, traces
     from agent.words import known_quantisation
     from memory.architecture import parse_architecture
 
@@ -118,11 +122,18 @@ def backends(
         return 1 if fail_on_change and difference["changed"] else 0
     traced = traces(home, found, question)
     rows = [trace.row for trace in traced]
+    told = reports(home, found, question.engine, traced)
+    conflicts = [
+        {**{name: row[name] for name in ("component", "backend", "arch", "verdict")}, "reports": differing}
+        for row, said in zip(rows, told, strict=True)
+        if (differing := [one for one in said if one["differs"]])
+    ]
     if as_json:
-        emit({"backends": rows})
+        emit({"backends": rows, "conflicts": conflicts})
     else:
         why = {id(trace.row): trace.notes[0] for trace in traced if trace.notes}
-        _draw(rows, wanted, found.packages, everything, why)
+        marked = {(one["component"], one["backend"], one["arch"]) for one in conflicts}
+        _draw(rows, wanted, found.packages, everything, why, marked)
     return 0
 
 
@@ -132,6 +143,7 @@ def _draw(
     packages: dict[str, str],
     everything: bool,
     why: Mapping[int, str],
+    marked: Set[tuple[str, str, str]],
 ) -> None:
     from agent.layout import Line, path_of, versions
     from agent.reasons import NAMES, deciding, reason, where
@@ -154,7 +166,9 @@ def _draw(
             hidden[Verdict.NOT_APPLICABLE] += 1
             continue
         line: Line = [(f"{squeeze(f'{component} {backend}'):{size}}", "")]
-        line += [(f"{NAMES[row.verdict]:{column}}", STYLES[row.verdict]) for row in mine]
+        for row in mine:
+            mark = MARK if (component, backend, row.arch) in marked else ""
+            line.append((f"{NAMES[row.verdict]}{mark}".ljust(column), STYLES[row.verdict]))
         room = width() - size - column
         if len(archs) == 1 and room > 12:
             place = deciding(mine[0])
@@ -173,5 +187,7 @@ def _draw(
                 )
             ]
         )
+    if marked:
+        lines.append([(f"{MARK} reports say otherwise: agent explain COMPONENT BACKEND --arch ARCH", "dim")])
     lines.append([("Read, not run: none of these has been tested.", "dim")])
     draw(lines)

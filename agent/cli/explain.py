@@ -177,18 +177,24 @@ def explain(
 
         asked = [other_side(home, others, requirements, found, parse_architecture(wanted))] if others else []
         versions = elsewhere(home, found, question, asked)
+    from agent.cli.matrix import reports
+
+    (told,) = reports(home, found, question.engine, [trace])
     if as_json:
-        emit({**trace, "elsewhere": versions})
+        emit({**trace, "elsewhere": versions, "reports": told})
     else:
-        _draw(trace, found.packages, versions)
+        _draw(trace, found.packages, versions, told)
     return 0
 
 
-def _draw(trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, Any]]) -> None:
+def _draw(
+    trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, Any]], told: Sequence[dict[str, Any]]
+) -> None:
     from agent.layout import versions
     from agent.openings import opening_lines
     from agent.reasons import NAMES, conditions, reason
     from agent.report import STYLES
+    from agent.reported import report_lines
     from agent.text import safe, squeeze
 
     row = trace.row
@@ -221,6 +227,7 @@ def _draw(trace: Any, packages: dict[str, str], elsewhere: Sequence[dict[str, An
     for note in trace.notes:
         lines.append([(f"{label}: {squeeze(note)}", "dim")])
     lines += _claims(trace.claims)
+    lines += report_lines(told)
     lines += opening_lines(trace.openings)
     lines += _versions(elsewhere)
     draw(lines)

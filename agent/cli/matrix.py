@@ -82,6 +82,22 @@ def traces(home: Home, environment: Environment, question: Question) -> list[Any
     return [plain(text) for text in found]
 
 
+def reports(
+    home: Home, environment: Environment, engine: str, traced: Sequence[Any]
+) -> list[tuple[dict[str, Any], ...]]:
+    """What others saw of each trace's cell; nothing of what cannot be read now."""
+    from agent.cli.findings_rows import views_of
+    from agent.reported import reported
+    from memory.database import StoreError
+
+    with TraceCache(home.source_index_db, progress) as cache:
+        try:
+            return reported(views_of(home)[0], cache, traced, engine, environment.packages)
+        except StoreError as error:
+            progress(f"warning: {error}; what was recorded here is not shown")
+            return [() for _ in traced]
+
+
 def known_verdict(cache: TraceCache, environment: Environment, question: Question) -> str | None:
     """The verdict of the one cell of ``question``, if that was ever read there."""
     return cache.get(_cell_key(environment, question))

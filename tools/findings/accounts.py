@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -280,6 +281,14 @@ def claims_of(case: Case) -> Iterator[Claim]:
                 url=case.url, date=case.date, by=_BY.get(case.confidence, "reporter"), note=_note(case, rest)
             ),
         )
+
+
+def read_claims(text: str) -> Iterator[Claim]:
+    """What the cases of a file say, but those that do not say what they are about."""
+    for case in read_cases(text):
+        if isinstance(case, Case):
+            with suppress(ToolError, ValidationError):
+                yield from list(claims_of(case))
 
 
 def _outcome(case: Case) -> Outcome:
