@@ -62,7 +62,10 @@ def _launch(found: Mapping[str, Any]) -> Iterator[Line]:
 def _failure(found: Mapping[str, Any]) -> Iterator[Line]:
     first = found["first"]
     if first is None:
-        if found["follows"]:
+        if found["stopped"] is not None:
+            told = f"it was ended from outside (line {found['stopped']}); nothing says that something failed"
+            yield [(told, "green")]
+        elif found["follows"]:
             yield [("the log holds only what follows a failure: its beginning is not in it", "yellow")]
         elif found["cause"] is None:
             yield [("nothing in the log says that something failed", "green")]
@@ -96,6 +99,9 @@ def _cause(found: Mapping[str, Any]) -> Iterator[Line]:
             yield [("cause: not known here; no message that is known fits, and nothing is guessed", "yellow")]
         return
     sure = "cause" if cause["certain"] else "likely cause"
+    if cause["guess"]:
+        yield [("cause: not known here; no message that is known fits", "yellow")]
+        sure = "by the place where it failed, perhaps"
     yield [(f"{sure}: ", "bold"), (f"{cause['means']} ({cause['outcome']})", "red")]
     if found["first"] is None or cause["line"] != found["first"]["end"]:
         yield [(f"  line {cause['line']}: {shorten(cause['text'], 160)}", "")]

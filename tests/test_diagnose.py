@@ -159,17 +159,17 @@ def test_a_line_that_stands_elsewhere_is_found_there_and_one_of_another_version_
 
 
 def test_the_program_says_it_all(log: Path, engine: Path) -> None:
-    found = document(str(log), "-e", str(engine), code=4)
+    found = document(str(log), "-e", str(engine))
     assert found["gate"]["raised"]["line"] == RAISED
     assert found["environment"] == "site-packages"
-    assert found["cause"] is None
-    assert "the whole log from the launch on: what stands before this traceback may say why" in found["send"]
+    # The message says nothing; the test that it stands under is of the GPU.
+    assert (found["cause"]["kind"], found["cause"]["certain"]) == ("architecture", False)
     finished = agent("diagnose", str(log), "-e", str(engine))
     for words in (
         "sglang 9.9.0 on NVIDIA H200 (sm90)",
         "failed first at line 6 (TP3)",
         "ValueError: cedar needs 10.x",
-        "cause: not known here",
+        "likely cause: refused for this GPU architecture",
         f"sglang 9.9.0 sglang/srt/gates.py:{RAISED}",
         'if server_args.fp4_gemm_backend == "cedar"',
     ):
@@ -205,7 +205,7 @@ def test_a_traceback_tells_the_version_that_the_log_does_not(
     outer = f'{frame}    if server_args.fp4_gemm_backend == "cedar" and major != 10:\n'
     head = "Traceback (most recent call last):\n"
     log.write_text(SGLANG.replace("sglang==9.9.0", "").replace(head, head + outer, 1))
-    found = document(str(log), home=home.root, code=4)
+    found = document(str(log), home=home.root)
     assert found["packages"] == {}
     assert found["environment"] == "sglang-9.9.0"
     assert found["gate"]["raised"]["line"] == RAISED
@@ -215,6 +215,9 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
     found = document(str(log), code=4)
     assert found["make"] == "agent environment create -p sglang==9.9.0"
     assert found["gate"] is None
+    assert (found["cause"]["kind"], found["cause"]["guess"]) == ("defect", True)
+    assert "the whole log from the launch on: what stands before this traceback may say why" in found["send"]
+    assert "cause: not known here" in agent("diagnose", str(log)).stdout
 
 
 @pytest.mark.parametrize(
@@ -249,8 +252,102 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
 )
 def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: str | None) -> None:
     found = diagnosed(SGLANG.replace("ValueError: cedar needs 10.x", error))
-    assert (found.cause and found.cause.kind) == kind
-    assert found.cause is None or not found.cause.certain
+    assert found.cause is not None
+    assert (None if found.cause.guess else found.cause.kind) == kind
+    assert not found.cause.certain
+
+
+RAISED_IN = """\
+Traceback (most recent call last):
+  File "/v/site-packages/vllm/v1/engine/core.py", line 9, in run_engine_core
+    engine = EngineCore()
+  File "/v/site-packages/{file}", line 7, in {function}
+    {text}
+{error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "text", "error", "kind"),
+    [
+        ("vllm/engine/arg_utils.py", "check", "raise ValueError(told)", "ValueError: no maple", "options"),
+        ("vllm/model_executor/model_loader/a.py", "load", "use(x)", "RuntimeError: no maple", "files"),
+        ("vllm/model_executor/models/a.py", "go", "use(x)", "ValueError: only maple is supported", "model"),
+        ("vllm/model_executor/models/a.py", "go", "use(x)", "ValueError: no maple", None),
+        ("vllm/distributed/a.py", "go", "use(x)", "RuntimeError: no maple", "communication"),
+        ("flashinfer/a.py", "go", "use(x)", "ValueError: unsupported maple", "no_kernel"),
+        ("flashinfer/a.py", "go", "use(x)", "MapleError: needs an SM90 device", "architecture"),
+        ("vllm/_custom_ops.py", "go", "assert a.shape[0] % 16 == 0", "AssertionError", "no_kernel"),
+        ("vllm/_custom_ops.py", "go", "assert here", "AssertionError", "defect"),
+        ("vllm/_custom_ops.py", "go", "assert here", "", "defect"),
+        ("vllm/models/a.py", "go", "assert heads % tp_size == 0", "AssertionError", "options"),
+        ("vllm/entrypoints/openai/tool_parsers/a.py", "go", "a", "JSONDecodeError: Expecting", "defect"),
+        ("json/decoder.py", "go", "a", "JSONDecodeError: Expecting value: line 1", "files"),
+        ("torch/a.py", "go", "a", "a.b.InductorError: OutOfMemoryError: HIP out of memory", "memory"),
+        ("torch/a.py", "go", "a", "a.b.MapleError: KeyError: 'x'", "defect"),
+    ],
+)
+def test_what_the_code_is_for_says_what_its_words_do_not(
+    file: str, function: str, text: str, error: str, kind: str | None
+) -> None:
+    log = RAISED_IN.format(file=file, function=function, text=text, error=error)
+    cause = diagnosed(log).cause
+    assert cause is not None
+    assert (None if cause.guess else cause.kind) == kind
+
+
+def test_a_process_that_failed_says_why_in_its_own_words() -> None:
+    wrapper = RAISED_IN.format(
+        file="vllm/registry.py",
+        function="run",
+        text="raise RuntimeError(told)",
+        error="RuntimeError: Error raised in subprocess:",
+    )
+    others = "INFO 11-02 10:14:32 [x.py:9] going on\n" * 20
+    found = diagnosed(f"{wrapper}{others}KeyError: 'getpwuid(): uid not found: 1'")
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.certain) == ("machine", False)
+    assert diagnosed(wrapper).cause is None
+
+
+def test_a_server_that_was_ended_has_not_failed(tmp_path: Path) -> None:
+    path = tmp_path / "ended.log"
+    path.write_text(
+        "INFO 11-02 10:14:32 [x.py:9] vLLM API server version 0.11.0\n"
+        + RAISED_IN.format(
+            file="vllm/entrypoints/api_server.py",
+            function="handler",
+            text='raise KeyboardInterrupt("terminated")',
+            error="KeyboardInterrupt: terminated",
+        )
+        + "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+    )
+    found = document(str(path))
+    assert (found["cause"], found["first"], found["follows"], found["stopped"]) == (None, None, False, 7)
+    assert "it was ended from outside (line 7)" in agent("diagnose", str(path)).stdout
+    path.write_text(path.read_text() + "torch.OutOfMemoryError: CUDA out of memory\n")
+    found = document(str(path))
+    assert (found["cause"]["kind"], found["stopped"]) == ("memory", None)
+
+
+def test_the_first_of_a_chain_counts_though_it_follows() -> None:
+    log = """\
+Traceback (most recent call last):
+  File "/v/selector_events.py", line 5, in read
+    data = self._sock.recv(1)
+ConnectionResetError: [Errno 104] Connection reset by peer
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/v/client.py", line 9, in request
+    await start()
+client.ClientOSError: [Errno 104] Connection reset by peer
+"""
+    found = diagnosed(log)
+    assert found.first is not None
+    assert found.cause is not None
+    assert (found.first.line, found.cause.kind, found.follows) == (1, "communication", False)
 
 
 def test_an_exception_on_a_line_of_its_own_is_all_that_some_logs_hold() -> None:

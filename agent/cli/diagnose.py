@@ -115,6 +115,7 @@ def _document(
     home: Home, log: str, found: Diagnosis, source: Environment | None, offer: str | None
 ) -> dict[str, Any]:
     """The diagnosis with what the source and earlier findings say of it."""
+    from tools.diagnosis.diagnose import by_gate
     from tools.diagnosis.gate import find_gate
     from tools.diagnosis.kinds import next_step
 
@@ -122,6 +123,7 @@ def _document(
     if source is not None and found.first is not None:
         progress(f"looking up the traceback in {source.name}")
         gate = find_gate(source.tree(), found.first.frames)
+        found = by_gate(found, gate) if gate is not None else found
     if source is not None and found.component is not None and found.arch is not None:
         trace = _trace(home, source, found)
     settings = _settings(source, found) if source is not None else []
@@ -137,7 +139,7 @@ def _document(
         "settings": settings,
         "findings": _findings(home, found),
         "next": next_step(found.cause.kind) if found.cause is not None else None,
-        "concluded": found.cause is not None or not (failed or found.follows),
+        "concluded": not found.cause.guess if found.cause is not None else not (failed or found.follows),
     }
 
 

@@ -27,6 +27,8 @@ class Signature:
     sources: tuple[str, ...]
     fatal: bool = True
     after: bool = False
+    wraps: bool = False
+    stops: bool = False
     component: str | None = None
     backend: str | None = None
     operations: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +60,8 @@ def _signature(name: str, entry: dict[str, Any]) -> Signature:
         sources=tuple(entry["sources"]),
         fatal=entry.get("fatal", True),
         after=entry.get("after", False),
+        wraps=entry.get("wraps", False),
+        stops=entry.get("stops", False),
         component=entry.get("component"),
         backend=entry.get("backend"),
         operations=entry.get("operations", {}),

@@ -8,7 +8,8 @@ from typing import Any, BinaryIO
 from memory.signatures import CLASSES, Match, Signature
 from memory.vocabulary import Contract, Outcome
 from tools.diagnosis.facts import Facts, facts, patterns
-from tools.diagnosis.kinds import DEFECT, ExceptionKind, kind_of
+from tools.diagnosis.gate import Gate
+from tools.diagnosis.kinds import AFTERMATH, DEFECT, ExceptionKind, kind_by_tests, kind_of
 from tools.engines.components import chooses_implementation, component_of
 from tools.logs import Frame, Reading, Traceback, alone, in_order, read_log
 from tools.logs.tracebacks import MESSAGE
@@ -31,7 +32,8 @@ class Failure(Contract):
 
 
 class Cause(Contract):
-    """Why. ``certain``: a known message names it; else the exception's kind makes it likely."""
+    """Why. ``certain``: a known message names it; else the exception's kind makes it likely, or it is a
+    ``guess`` by the place alone where it failed, and counts as not known."""
 
     kind: str
     means: str
@@ -40,6 +42,7 @@ class Cause(Contract):
     text: str
     signature: str | None
     certain: bool
+    guess: bool = False
     advice: str
     cases: tuple[str, ...] = ()
     """Public cases, by address."""
@@ -65,6 +68,8 @@ class Diagnosis(Contract):
     follows: bool
     """Whether there is nothing but what follows a failure whose beginning is not in the log."""
     cause: Cause | None
+    stopped: int | None = None
+    """The line at which it was ended from outside, where nothing else says that something failed."""
     component: str | None
     backend: str | None
     send: tuple[str, ...] = ()
@@ -94,6 +99,8 @@ def _as_it_stands(found: Diagnosis, numbers: Sequence[int]) -> Diagnosis:
         changed["first"] = first.model_copy(update=where)
     if found.cause is not None:
         changed["cause"] = found.cause.model_copy(update={"line": moved(found.cause.line)})
+    if found.stopped is not None:
+        changed["stopped"] = moved(found.stopped)
     return found.model_copy(update=changed)
 
 
@@ -113,6 +120,7 @@ def _diagnosed(log: BinaryIO) -> Diagnosis:
     reading = read_log(log, (*patterns(), _ALONE))
     known = facts(log, reading.also, reading.matches)
     cause = _cause(reading)
+    stopped = _stopped(reading) if cause is None else None
     component, backend = _about(reading, known.arguments)
     return Diagnosis(
         engine=known.engine,
@@ -124,12 +132,22 @@ def _diagnosed(log: BinaryIO) -> Diagnosis:
         said=_said(known),
         first=_failure(reading.first) if reading.first is not None else None,
         later=sum(one is not reading.first for one in reading.tracebacks),
-        follows=reading.follows,
+        follows=reading.follows and stopped is None,
         cause=cause,
+        stopped=stopped,
         component=component,
         backend=backend,
-        send=tuple(_send(reading, known, cause)),
+        send=tuple(_send(reading, known, cause, stopped)),
     )
+
+
+def _stopped(reading: Reading) -> int | None:
+    """Where a log says that the server was ended from outside; None where something else failed."""
+    if reading.first is not None:
+        return None
+    ends = [match.line for match in reading.matches if match.signature.stops]
+    ends += [one.end for one in reading.tracebacks if one.error == "KeyboardInterrupt"]
+    return min(ends, default=None)
 
 
 def _cause(reading: Reading) -> Cause | None:
@@ -137,17 +155,24 @@ def _cause(reading: Reading) -> Cause | None:
     named = match is not None and (
         not chain or any(one.line <= match.line <= one.end + MESSAGE for one in chain)
     )
-    # That code broke is the least that can be said: where it did may say more.
-    vague = match is not None and match.signature.kind == DEFECT
+    # That code broke is the least that can be said: where it did, or what it passes on, may say more.
+    wraps = match is not None and match.signature.wraps
+    vague = wraps or (match is not None and match.signature.kind == DEFECT)
     following = {one.line for one in reading.matches if one.signature.after}
-    own = tuple(one for one in chain if one.end not in following)
+    own = tuple(one for one in chain if one.end not in following) or chain
     first, kind = _kind(own) if not named or vague else (None, None)
-    if named and kind is not None and not kind.outranks:
+    if named and kind is not None and not (kind.outranks or wraps):
         kind = None
-    if match is not None and (kind is None or kind.kind == match.signature.kind):
+    # That code broke is the least that can be said after a line that says what failed.
+    broke = kind is not None and kind.kind == DEFECT and not named
+    if match is not None and (kind is None or broke or kind.kind == match.signature.kind):
         return _by_signature(match, certain=named)
-    if match is None and not chain and not reading.follows:
+    if match is None and kind is None and not reading.follows and not any(one.error for one in chain):
         first, kind = next(_alone(reading.also), (None, None))
+    if kind is not None and kind.kind == AFTERMATH:
+        # What failed is a process whose own words stand somewhere else.
+        told = next((one for one in reading.matches if one.signature.fatal and not one.signature.after), None)
+        return _by_signature(told, certain=False) if told is not None else None
     if kind is None or first is None:
         return None
     return Cause(
@@ -158,8 +183,28 @@ def _cause(reading: Reading) -> Cause | None:
         text=f"{first.error}: {first.message}".rstrip(": "),
         signature=None,
         certain=False,
+        guess=kind.guess,
         advice=kind.advice,
     )
+
+
+def by_gate(found: Diagnosis, gate: Gate) -> Diagnosis:
+    """With the cause that the tests around the line that raised make likely, where no message names one."""
+    cause, first = found.cause, found.first
+    told = kind_by_tests(one.text for one in gate.guards) if gate.innermost else None
+    if told is None or first is None or not (cause is None or cause.guess):
+        return found
+    likely = Cause(
+        kind=told["class"],
+        means=CLASSES[told["class"]],
+        outcome=Outcome(told["outcome"]),
+        line=first.end,
+        text=f"{first.error}: {first.message}".rstrip(": "),
+        signature=None,
+        certain=False,
+        advice=told["advice"],
+    )
+    return found.model_copy(update={"cause": likely, "send": ()})
 
 
 def _alone(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKind]]:
@@ -174,7 +219,8 @@ def _alone(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKin
 def _kind(chain: tuple[Traceback, ...]) -> tuple[Traceback | None, ExceptionKind | None]:
     """The first of a chain whose kind says more than that something in the code broke."""
     kinds = [(one, kind) for one in chain if (kind := kind_of(one)) is not None]
-    return next((pair for pair in kinds if pair[1].kind != DEFECT), next(iter(kinds), (None, None)))
+    telling = (pair for pair in kinds if pair[1].kind not in (DEFECT, AFTERMATH))
+    return next(telling, next(iter(kinds), (None, None)))
 
 
 def _by_signature(match: Match, *, certain: bool) -> Cause:
@@ -249,14 +295,16 @@ def _plain(value: Any) -> Any:
     return value if finite and isinstance(value, str | int | float | bool | None) else repr(value)
 
 
-def _send(reading: Reading, known: Facts, cause: Cause | None) -> list[str]:
+def _send(reading: Reading, known: Facts, cause: Cause | None, stopped: int | None) -> list[str]:
     """What would say more. Empty where a known message names the cause and the launch is known."""
     wanted = []
+    if stopped is not None:
+        return ["what ended it: who was logged in, the scheduler of jobs, the events of the pod"]
     if reading.first is None and cause is None and not reading.follows:
         return ["if it failed all the same, the log from the launch on, standard error included (2>&1)"]
     if reading.first is None and cause is None:
         wanted.append("the log from the launch on, standard error included: the first traceback is not in it")
-    elif cause is None:
+    elif cause is None or cause.guess:
         wanted.append("the whole log from the launch on: what stands before this traceback may say why")
     if cause is not None and cause.certain:
         return wanted

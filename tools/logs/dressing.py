@@ -75,7 +75,12 @@ def undress(line: str) -> Line:
 
 def plain(line: str) -> str:
     """A line without colours; of docker's files what was logged."""
-    return _logged(line) if line.startswith('{"log":') else _CONTROL.sub("", line).rstrip("\r\n")
+    return _logged(line) if line.startswith('{"log":') else _bare(line)
+
+
+def _bare(text: str) -> str:
+    # Editors show the line ends of another system as ^M, and so they are copied.
+    return _CONTROL.sub("", text).rstrip("\r\n").removesuffix("^M")
 
 
 def _logged(text: str) -> str:

@@ -30,6 +30,7 @@ _FOLLOWING = frozenset(
     {"KeyboardInterrupt", "SystemExit", "EOFError", "CancelledError", "ExceptionGroup", "BaseExceptionGroup"}
 )
 """Exceptions of a process that was ended, or that read from one that was; and those that only hold others."""
+_ENDED = frozenset({"KeyboardInterrupt", "SystemExit"})
 _MILD = frozenset({"DEBUG", "WARNING"})
 """Levels at which engines tell of exceptions that they go on from."""
 _TRACEBACK = Signature(
@@ -116,7 +117,23 @@ def _first(seen: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Traceback
         if one.error.rpartition(".")[2] not in _FOLLOWING and one.end not in after and one.level not in _MILD
     ]
     # One without an end may be torn by what other processes wrote; one without anything tells nothing.
-    return next((one for one in causes if one.error), next((one for one in causes if one.frames), None))
+    told = next((one for one in causes if one.error), next((one for one in causes if one.frames), None))
+    if told is None:
+        # That the other end is gone may be all that a log holds of a failure.
+        lost = {one.line for one in matches if one.signature.after and one.signature.kind != "aftermath"}
+        told = next((one for one in seen if one.end in lost and one.level not in _MILD), None)
+    return _head(told, seen) if told is not None else None
+
+
+def _head(told: Traceback, seen: tuple[Traceback, ...]) -> Traceback:
+    """The beginning of the chain that a traceback ends, where it says why it was raised."""
+    head = told
+    for one in reversed(seen[: seen.index(told)]):
+        if not head.chained or one.error in _ENDED:
+            break
+        if one.rank == head.rank:
+            head = one
+    return head
 
 
 def _chain(first: Traceback | None, seen: tuple[Traceback, ...]) -> Iterator[Traceback]:
