@@ -139,8 +139,8 @@ class Executor:
             return _failed(one.called, error, one.note)
 
     def _run_batch(self, batch: Batch, prepared: Sequence[_Ready | Result]) -> Iterator[Result]:
-        """Where the batch fails, the call whose turn it was runs by itself, and the rest as a batch again.
-        Nothing that was given is asked for twice."""
+        """Where the batch fails, the call whose turn it was runs by itself, and the rest as a batch again;
+        none of them where it says that it failed for all. Nothing that was given is asked for twice."""
         left = deque(prepared)
         while left:
             yield from self._while_it_goes(batch, left)
@@ -170,8 +170,12 @@ class Executor:
                     yield result
         except self.fatal:
             raise
-        except Exception:  # noqa: BLE001 - the call whose turn it is will say what it was
-            return
+        except Exception as error:  # noqa: BLE001 - the call whose turn it is will say what it was
+            if isinstance(error, ToolError) and error.whole:
+                for one in ready:
+                    yield from _refused_first(left)
+                    left.popleft()
+                    yield _failed(one.called, error, one.note)
 
     @contextmanager
     def _alone(self, stop: stopping.Stop | None) -> Iterator[None]:

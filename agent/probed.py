@@ -10,6 +10,7 @@ from agent.board import Board
 from agent.loop import Call
 from agent.measured import SILENT, claim_of
 from agent.probing import (
+    GPUS,
     MACHINE,
     PLAN,
     PROBES,
@@ -23,10 +24,11 @@ from agent.probing import (
 )
 from agent.text import shorten
 from memory.vocabulary import HypothesisState, Level, NotRun, Outcome
-from tools.probe.running import STOPPED
+from tools.probe.running import stopped_early
 from transcripts.events import HypothesisChanged
 
-TRIED = (Compiling.name, Kernels.name)
+TOOLS = {one.name: one.tool for one in (Compiling, Kernels)}
+TRIED = tuple(TOOLS)
 
 
 def claims(board: Board) -> Iterator[Call]:
@@ -126,11 +128,10 @@ def _hypothesis(board: Board, one: dict[str, Any]) -> HypothesisChanged | None:
 def _unsaid(board: Board, rung: str, level: Level) -> Iterator[NotRun]:
     """Probes that were made and said nothing of a backend, with the first reason."""
     whys = []
-    for name, called in board.calls.items():
-        returned = board.calls.result(name)
-        if called.rung != rung or returned is None or returned.status == "interrupted":
+    for called, returned in board.results(TOOLS[rung]):
+        if called.rung != rung:
             continue
-        output = board.output(name)
+        output = board.output(called.call)
         if not isinstance(output, dict):
             whys.append(returned.error or returned.status)
         elif Outcome(output["outcome"]) in MACHINE:
@@ -143,9 +144,10 @@ def halted(board: Board) -> tuple[str, int, str] | None:
     """Why it cannot end with an answer alone: probes that were asked for were refused, or lacked something.
     The reason, exit code and words of the end; None where it can."""
     early = None
-    for name, called in board.calls.items():
-        returned = board.calls.result(name)
-        if called.rung not in (Planning.name, *TRIED) or returned is None:
+    # Not those that were made again since: what stopped them did not stop the next.
+    made = [one for tool in (PLAN, GPUS, Compiling.tool, Kernels.tool) for one in board.results(tool)]
+    for called, returned in made:
+        if called.rung not in (Planning.name, *TRIED):
             continue
         if returned.status in ("denied", "error"):
             lacks = isinstance(returned.output, dict) and returned.output.get("missing")
@@ -153,8 +155,6 @@ def halted(board: Board) -> tuple[str, int, str] | None:
             if returned.status == "denied":
                 why = f"{why}; go on with: agent resume --run {PROBES}"
             return ("missing", 3, why) if lacks else ("stopped", 4, why)
-        output = board.output(name)
-        error = output["measured"].get("error") if isinstance(output, dict) and "measured" in output else None
-        if error and error["type"] == STOPPED:
-            early = ("stopped", 4, error["message"])
+        if (stopped := stopped_early(board.output(called.call))) is not None:
+            early = ("stopped", 4, stopped)
     return early

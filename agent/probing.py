@@ -6,7 +6,6 @@ failure refutes; what failed low is not tried high; what ran right on a GPU is c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from agent.measured import SILENT
 from agent.rungs import Reading
 from memory.architecture import ArchitectureError, parse_architecture
 from memory.vocabulary import HypothesisState, Level, Observed, Outcome, Verdict
+from tools.probe.reaching import names_on
 from transcripts.events import Called, HypothesisChanged, Returned
 
 PROBES, SERVERS, BENCHMARKS = "probes", "servers", "benchmarks"
@@ -213,13 +213,12 @@ def _reached(board: Board, hypothesis: HypothesisChanged) -> dict[str, object] |
     if row is None or traced is None or row.verdict not in (Verdict.NO_STATIC_OBSTACLE, Verdict.UNKNOWN):
         return None
     output = board.output(traced)
-    hops = output.get("hops", ()) if isinstance(output, dict) else ()
-    names = {name for hop in hops for name in re.findall(r"\w+", f"{hop['says']} {hop['text']}")}
+    names = names_on(output) if isinstance(output, dict) else ()
     if not names:
         return None
     subject: dict[str, object] = {"component": hypothesis.component, "backend": hypothesis.backend}
     runs = {"runs": row.runs_instead} if row.runs_instead else {}
-    return {**subject, **runs, "names": sorted(names)}
+    return {**subject, **runs, "names": list(names)}
 
 
 def subjects(board: Board, called: Called) -> list[HypothesisChanged]:

@@ -26,6 +26,7 @@ from memory.home import Home
 from tools.base import AnyTool, ToolError
 from tools.environment.store import open_environment
 from tools.output import cap
+from tools.probe.running import stopped_early
 from tools.registry import registry
 from transcripts.catch_up import Follower
 from transcripts.chain import LogError
@@ -58,8 +59,10 @@ class Running:
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of others that may be read: what the person gave, which no driver can add to."""
-        given = self.board.opened.options.get("environment") if self.board.opened else None
-        return (Path(str(given)),) if given and os.sep in str(given) else ()
+        options = self.board.opened.options if self.board.opened else {}
+        trace = options.get("trace")
+        given = (options.get("environment"), trace.get("environment") if isinstance(trace, dict) else None)
+        return tuple(Path(str(one)) for one in given if one and os.sep in str(one))
 
     @property
     def servers(self) -> dict[str, str | None]:
@@ -235,11 +238,16 @@ def resume(
 
 
 def failed_calls(board: Board) -> tuple[str, ...]:
-    """Calls whose failure ended the investigation: what they lacked may be there by now."""
+    """Calls whose failure ended the investigation: what they lacked may be there by now. So may time, for
+    cells whose turn did not come."""
     if board.concluded is None or board.concluded.exit_reason == "interrupted":
         return ()
     results = ((name, board.calls.result(name)) for name in board.calls)
-    return tuple(name for name, one in results if one is not None and one.status in {"error", "denied"})
+    return tuple(
+        name
+        for name, one in results
+        if one is not None and (one.status in {"error", "denied"} or stopped_early(board.output(name)))
+    )
 
 
 @contextmanager

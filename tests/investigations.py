@@ -61,13 +61,16 @@ def whole(home: Home) -> Any:
 
 
 def finished_twice(path: Path) -> list[Any]:
-    """Calls with the same input that came to an end more than once."""
+    """Calls with the same input that came to an end more than once, but for those to be made again."""
     bodies = documents(path)
+    again = {call for one in bodies if one["kind"] == "resumed" for call in one.get("again", ())}
     asked = {
         one["call"]: (one["tool"], json.dumps(one["input"])) for one in bodies if one["kind"] == "called"
     }
     done = Counter(
-        asked[one["call"]] for one in bodies if one["kind"] == "returned" and one["status"] == "ok"
+        asked[one["call"]]
+        for one in bodies
+        if one["kind"] == "returned" and one["status"] == "ok" and one["call"] not in again
     )
     return [call for call, times in done.items() if times > 1]
 

@@ -392,6 +392,29 @@ def test_a_batch_that_fails_where_the_call_itself_does_not_is_given_up(home: Hom
     assert tries == [5]
 
 
+def test_what_fails_for_a_whole_batch_is_not_tried_call_by_call(home: Home) -> None:
+    alone: list[int] = []
+
+    def many(context: Any, inputs: Sequence[Number]) -> Iterator[Number]:
+        yield inputs[0]
+        raise ToolError("no loom here", missing=True, whole=True)
+
+    def run(args: Number) -> Number:
+        alone.append(args.n)
+        return args
+
+    results = list(
+        executor(home, tool(run), batches={"poke": many}).run(
+            [*called(0, 1), *called({"n": "x"}), *called(2)]
+        )
+    )
+    assert outputs(iter(results))[:2] == [0, "no loom here"]
+    assert [one.returned.status for one in results] == ["ok", "error", "error", "error"]
+    assert (results[1].returned.output, results[3].returned.error) == ({"missing": True}, "no loom here")
+    assert "n:" in str(results[2].returned.error), "what was wrong in a call itself stays its own"
+    assert alone == []
+
+
 @pytest.mark.parametrize("given", [0, 1, 3])
 def test_a_batch_that_gives_too_little_or_too_much_still_answers_each_once(home: Home, given: int) -> None:
     def many(context: Any, inputs: Sequence[Number]) -> list[Number]:

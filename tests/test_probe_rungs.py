@@ -20,17 +20,27 @@ from test_probe_plan import library as kernel_library
 from tiny_engine import FAKE_TRACE, fake_trace, write_engine
 
 from agent.cli.main import run
+from agent.cli.probe_compile import compared
 from agent.cli.run_options import Running
+from agent.drivers.prober import Prober
 from agent.execute import batch_functions
-from agent.session import resume, start
+from agent.session import board_of, resume, start
+from memory.architecture import parse_architecture
+from memory.artifacts import Artifacts
 from memory.clock import hypothesis_id
 from memory.home import Home
 from memory.views import Views
-from memory.vocabulary import Answer, Outcome, Row
+from memory.vocabulary import Answer, Outcome, Row, Verdict
 from tools.base import Tool
+from tools.environment.store import open_environment
+from tools.probe.agreeing import compiling
+from tools.probe.pack import make_plan
+from tools.probe.plan import cells_of, modules_of
+from tools.probe.running import STOPPED
 from tools.registry import registry
 from transcripts.events import Concluded
 
+SM120 = parse_architecture("sm120")
 AMBER = hypothesis_id("fp4_gemm", "amber", "sm120")
 WAYS = {"fp4_gemm": "mm_fp4", "moe_runner": "cutlass_fused_moe", "attention": "nothing_known"}
 """The function that every backend of a component leads to."""
@@ -246,6 +256,137 @@ def test_a_gpu_in_use_ends_it_resumable(home: Home, site: Path) -> None:
     after = resume(home, transcript(home), setting=probing())
     assert rows(after)["fp4_gemm", "amber"].state == "refuted"
     sound(home, transcript(home))
+
+
+def test_cells_whose_turn_did_not_come_are_run_when_it_is_gone_on_with(home: Home, site: Path) -> None:
+    """The result stands in for a GPU: the minutes are used up after the first cell."""
+    with_gpu(site)
+    tried: list[list[str]] = []
+
+    def kernels(context: Any, asked: Any) -> Any:
+        tried.append([one.cell for one in asked])
+        for one, real in zip(asked, batch_functions()["probe_kernel"](context, asked), strict=True):
+            update: dict[str, Any] = {"outcome": Outcome.OK, "because": "right at 24 sizes"}
+            if len(tried) == 1 and one is not asked[0]:
+                error = {"type": STOPPED, "message": "out of time with 3 cells left"}
+                update = {"outcome": Outcome.NOT_RUN, "because": "not tried", "measured": {"error": error}}
+            yield real.model_copy(update=update)
+
+    batches = {"probe_kernel": kernels}
+    done = go(home, site, {"gpu_minutes": 5}, batches=batches)
+    assert (done.exit_reason, done.exit_code) == ("stopped", 4)
+    assert "out of time with 3 cells left" in done.summary
+    after = resume(home, transcript(home), setting=probing(batches=batches))
+    first, second = tried
+    assert second == first[1:], "what has its row is not run again"
+    assert after.exit_reason == "none_viable", "it came to its end: nothing of moe_runner compiles here"
+    assert {rows(after)["fp4_gemm", one].state for one in ("amber", "birch")} == {"confirmed"}
+    assert after.answer is not None
+    assert "out of time" not in left(after.answer)
+    sound(home, transcript(home))
+
+
+def test_probes_by_hand_end_resumable_where_time_is_used_up(home: Home, site: Path) -> None:
+    with_gpu(site)
+    opened = open_environment(home, str(site))
+    plan = make_plan(opened, cells_of(opened, ["fp4_gemm"]))
+    sha256 = Artifacts(home.artifacts).put(plan.text().encode())
+    options = {"plan": sha256, "environment": str(site), "gpu_minutes": 5}
+    tried: list[int] = []
+
+    def kernels(context: Any, asked: Any) -> Any:
+        tried.append(len(asked))
+        for one, real in zip(asked, batch_functions()["probe_kernel"](context, asked), strict=True):
+            error = {"type": STOPPED, "message": "out of time"}
+            stopped = len(tried) == 1 and one is not asked[0]
+            yield real.model_copy(update={"measured": {"error": error}} if stopped else {})
+
+    running = probing(batches={"probe_kernel": kernels})
+    done = start(home, "kernels", options, name=NAME, setting=running, driver=Prober())
+    assert (done.exit_reason, done.exit_code) == ("stopped", 4)
+    assert done.summary.endswith("; out of time")
+    after = resume(home, transcript(home), setting=running)
+    assert (after.exit_reason, after.exit_code) == ("answered", 0)
+    assert tried == [len(plan.cells), len(plan.cells) - 1]
+    sound(home, transcript(home))
+
+
+def test_what_was_compiled_stands_beside_what_was_read(home: Home, site: Path, tmp_path: Path) -> None:
+    """Where a gate in front of the function refuses, another architecture says which function it is."""
+    (tmp_path / "made.o").write_bytes(library(fat_binary(image("sm_120a"))))
+    compiling_into_its_cache(site, tmp_path)
+    asked: list[tuple[str, str]] = []
+
+    def follow(args: Any, context: Any) -> Any:
+        asked.append((args.backend, args.arch))
+        refused = args.backend == "dune" and args.arch == "sm120"
+        verdict = Verdict.BLOCKED if refused else Verdict.NO_STATIC_OBSTACLE
+        found = fake_trace(args, context, {(args.component, args.backend): verdict})
+        name = "some_gate" if refused else WAYS[args.component]
+        way = {"file": "", "line": 1, "text": "", "says": f"calls flashinfer.{name}"}
+        return found.model_copy(update={"hops": (way,)})
+
+    opened = open_environment(home, str(site))
+    plan = make_plan(opened, modules_of(opened, SM120, ["moe_runner"], ["cutlass_fused_moe"], 1), SM120)
+    sha256 = Artifacts(home.artifacts).put(plan.text().encode())
+    options = {
+        "plan": sha256,
+        "environment": str(site),
+        "trace": {"arch": "sm120", "engine": "sglang"},
+        "beside": [["moe_runner", "birch"], ["moe_runner", "dune"], ["fp4_gemm", "amber"]],
+        "others": ["sm90"],
+    }
+    tracing = Tool(**{**vars(FAKE_TRACE), "run": follow})
+    running = probing({"trace_viability": tracing})
+    done = start(home, "modules", options, name=NAME, setting=running, driver=Prober())
+    assert done.exit_code == 0, done.summary
+    assert ("dune", "sm90") in asked
+    assert ("birch", "sm90") not in asked, "what is let through says itself where it leads"
+    board = board_of(transcript(home), Artifacts(home.artifacts))
+    found = {one["backend"]: one for one in compared(board, opened, plan.cells, "sm120")}
+    assert {name: one["agrees"] for name, one in found.items()} == {
+        "birch": "agrees",
+        "dune": "decided earlier",
+    }
+    assert found["dune"]["why"] == "refused at sglang/srt/gates.py:6, in front of what compiles"
+    sound(home, transcript(home))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict", "file", "agrees"),
+    [
+        ("ok", "no_static_obstacle", "", "agrees"),
+        ("unsupported", "blocked", "loom/gates.py", "agrees"),
+        ("compile_failed", "blocked", "loom/gates.py", "agrees"),
+        ("ok", "blocked", "loom/gates.py", "decided earlier"),
+        ("ok", "blocked", "loom/jit/moe.py", "differs"),
+        ("unsupported", "no_static_obstacle", "", "differs"),
+        ("ok", "unknown", "", "not decided"),
+        ("ok", "rerouted", "", "not decided"),
+        ("environment_suspect", "blocked", "loom/gates.py", "not decided"),
+        ("not_run", "no_static_obstacle", "", "not decided"),
+    ],
+)
+def test_compiling_and_reading_differ_only_over_what_both_decide(
+    outcome: str, verdict: str, file: str, agrees: str
+) -> None:
+    evidence = [{"file": file, "line": 7}] if file else []
+    trace = {"row": {"verdict": verdict, "evidence": evidence}}
+    assert compiling({"function": "loom.jit.moe:gen_module"}, outcome, trace)[0] == agrees
+
+
+def test_a_library_without_an_engine_is_compared_with_nothing(
+    home: Home, site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "made.o").write_bytes(library(fat_binary(image("sm_120a"))))
+    compiling_into_its_cache(site, tmp_path)
+    words = ["probe", "compile", "moe_runner", "--backend", "cutlass_fused_moe", "--arch", "sm120"]
+    assert run([*words, "-e", str(site), "--no-read"]) == 0
+    assert "beside reading: not compared" in capsys.readouterr().out
+    assert run([*words, "-e", str(site), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["outcome"] for one in document["rows"]] == ["ok"]
+    assert document["beside"] == [], "no backend of the engine leads there"
 
 
 def test_who_resumes_it_lets_it_run_anew(home: Home, site: Path) -> None:

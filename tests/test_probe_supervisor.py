@@ -269,9 +269,11 @@ class Spec:
         self.ninja_path.write_text(
             "rule cuda_compile\\n  command = nvcc\\n"
             "build {folder}/a.o: cuda_compile a.cu\\nbuild {folder}/b.o: cuda_compile b.cu\\n"
+            "build {folder}/binding.o: cuda_compile binding.cu\\n"
             "build {folder}/loom.so: link {folder}/a.o {folder}/b.o\\n")
 
-def module():
+def module(width=1):
+    assert width == 1
     return Spec()
 
 def refused():
@@ -287,19 +289,29 @@ def test_a_module_is_compiled_refused_by_its_library_or_by_the_compiler(
     ninja.parent.mkdir()
     cells = [
         cell("compile").model_copy(
-            update={"id": name, "kind": "compile", "function": f"loom:{function}", "units": units}
+            update={"id": name, "kind": "compile", "function": f"loom:{function}", **given}
         )
-        for name, function, units in (("one", "module", 1), ("all", "module", 0), ("none", "refused", 0))
+        for name, function, given in (
+            ("one", "module", {"units": 1}),
+            ("all", "module", {}),
+            ("none", "refused", {}),
+            ("other", "module", {"given": {"width": 2}}),
+        )
     ]
     folder = packed(*cells, environment={"ARCHS": "12.0a"})
     environment = {**os.environ, "PATH": f"{ninja.parent}:{os.environ['PATH']}"}
-    ninja.write_text('#!/bin/sh\nshift 4\nfor each; do echo "$ARCHS" > "$each"; done\n')
+    ninja.write_text(
+        "#!/bin/sh\nshift 4\nfor each; do\n"
+        'case $each in *binding.o) echo "$ARCHS";; *) echo "$ARCHS" __cudaRegisterFunction;; esac > "$each"\n'
+        "done\n"
+    )
     ninja.chmod(ninja.stat().st_mode | stat.S_IXUSR)
     assert go(folder, env=environment).returncode == 0
-    one, every, refused = rows(folder)
-    assert (one["compiled"]["units"], one["compiled"]["objects"]) == (2, [f"{tmp_path}/b.o"])
+    one, every, refused, other = rows(folder)
+    assert (one["compiled"]["units"], one["compiled"]["objects"]) == (3, [f"{tmp_path}/b.o"])
     assert (one["compiled"]["hit"], every["compiled"]["hit"]) == (False, False)
-    assert (tmp_path / "a.o").read_text() == "12.0a\n"
+    assert (tmp_path / "a.o").read_text() == "12.0a __cudaRegisterFunction\n"
+    assert other["error"]["type"] == "AssertionError", "it is called with what the table says"
     assert refused["stage"] == "asking for the module"
     assert refused["error"]["message"].startswith("No supported CUDA architectures")
     (folder / "results.jsonl").unlink()

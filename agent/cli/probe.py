@@ -190,6 +190,11 @@ def environment_named(named: str | None) -> tuple[Home, Environment]:
     return home, open_environment(home, named or "current")
 
 
+def opens(environment: Environment) -> str:
+    """What opens it again: the path of a folder of someone else's, which has no name here."""
+    return environment.path if environment.kind == "adopted" else environment.name
+
+
 def config_of(path: Path | None) -> str | None:
     """The text of a model's ``config.json``."""
     try:
@@ -235,28 +240,23 @@ def run_recorded(home: Home, question: str, options: dict[str, Any]) -> tuple[st
 def recorded(home: Home, question: str, options: dict[str, Any], *, as_json: bool) -> int:
     """The same, with its rows as JSON or on the screen; returns the exit code."""
     name, concluded, board = run_recorded(home, question, options)
-    from agent.winners import winner_line, winners
-
-    rows, findings, refused = _outcomes(board)
-    fastest = winners(_results(board))
     if as_json:
-        emit(
-            {
-                "transcript": name,
-                "summary": concluded.summary,
-                "rows": rows,
-                "fastest": fastest,
-                "findings": findings,
-                "refused": refused,
-            }
-        )
+        emit({"transcript": name, "summary": concluded.summary, **outcomes(board)})
         return concluded.exit_code
-    lines = [[one["cell"], one["arch"] or "", one["outcome"], one["because"][:WORDS]] for one in rows]
-    say(table(lines))
-    say(safe(winner_line(one)) for one in fastest)
-    say(safe(f"refused: {one}") for one in dict.fromkeys(refused))
+    outcome_lines(board)
     say([safe(f"{concluded.summary}; transcript {name}")])
     return concluded.exit_code
+
+
+def outcome_lines(board: Board) -> None:
+    """What came of each cell, on the screen."""
+    from agent.winners import winner_line
+
+    found = outcomes(board)
+    rows = [[one["cell"], one["arch"] or "", one["outcome"], one["because"][:WORDS]] for one in found["rows"]]
+    say(table(rows))
+    say(safe(winner_line(one)) for one in found["fastest"])
+    say(safe(f"refused: {one}") for one in dict.fromkeys(found["refused"]))
 
 
 def _results(board: Board) -> Iterator[dict[str, Any]]:
@@ -267,8 +267,10 @@ def _results(board: Board) -> Iterator[dict[str, Any]]:
             yield output
 
 
-def _outcomes(board: Board) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
-    """Rows, findings and refusals of a transcript."""
+def outcomes(board: Board) -> dict[str, list[Any]]:
+    """``rows``, ``fastest``, ``findings`` and ``refused`` of a transcript."""
+    from agent.winners import winners
+
     rows, refused = [], []
     for called in board.calls.values():
         returned = board.calls.result(called.call)
@@ -281,4 +283,5 @@ def _outcomes(board: Board) -> tuple[list[dict[str, Any]], list[dict[str, Any]],
             )
         elif returned is not None and returned.error:
             refused.append(returned.error)
-    return rows, [{"id": name, "event": event} for name, event in board.findings.items()], refused
+    findings = [{"id": name, "event": event} for name, event in board.findings.items()]
+    return {"rows": rows, "fastest": winners(_results(board)), "findings": findings, "refused": refused}

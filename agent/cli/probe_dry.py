@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.common import emit, engine_option, json_option, progress, say, table
-from agent.cli.probe import ALL, config_of, environment_named, run_recorded
+from agent.cli.probe import ALL, config_of, environment_named, opens, run_recorded
 from agent.text import safe
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def dry_run(
         "checkpoint": config or dry_runs()["model"]["config"],
     }
     if read is not None:
-        trace["environment"] = environment_named(read)[1].name
+        trace["environment"] = opens(environment_named(read)[1])
     options = {"plan": sha256, "environment": plan.environment, "trace": None if no_read else trace}
     transcript, concluded, board = run_recorded(
         home, f"what {opened.name} settles beside {found.name}", options

@@ -16,6 +16,7 @@ from agent.measured import SILENT, claim_of
 from memory.canonical import canonical
 from memory.clock import hypothesis_id
 from memory.vocabulary import HypothesisState, Level, Observed, Outcome, Row, Verdict
+from tools.probe.running import stopped_early
 from transcripts.events import Called, Concluded, HypothesisChanged, Noted
 
 ALONE = "left alone"
@@ -42,7 +43,7 @@ class Prober:
             why = board.results("list_probes")[-1][1].error or "the results could not be read"
             return Decision(conclude=Concluded(exit_reason="missing", exit_code=2, summary=why))
         calls = [_trying(one, {**subject, "environment": environment}, options) for one in listed["probes"]]
-        calls += _traces(listed, environment, options)
+        calls += _traces(board, listed, environment, options)
         if waiting := [call for call in calls if not board.answered(call.tool, call.input)]:
             return Decision(calls=waiting)
         if changes := list(_changes(board)):
@@ -65,18 +66,27 @@ def _trying(probe: dict[str, Any], given: dict[str, object], options: dict[str, 
     return Call(tool, given, f"what comes of {probe['id']}")
 
 
-def _traces(listed: dict[str, Any], environment: str, options: dict[str, Any]) -> list[Call]:
-    """What reading says of the same, where it is to be compared: ``trace`` holds the rest of its input."""
-    subjects = [(one["component"], one["backend"]) for one in listed["probes"] if one.get("kind") == "dry"]
-    return [
-        Call(
-            "trace_viability",
-            {"environment": environment, "component": component, "backend": backend, **options["trace"]},
-            "what reading says of it",
-        )
-        for component, backend in subjects
-        if options.get("trace") and backend != ALONE
-    ]
+def _traces(
+    board: Board, listed: dict[str, Any], environment: str, options: dict[str, Any]
+) -> Iterator[Call]:
+    """What reading says of the same, where it is to be compared: ``trace`` holds the rest of its input,
+    ``beside`` the engine's backends where the cells are not of these. What is refused is read for ``others``
+    too: there a gate in front of a function may let it through, and say which function it is."""
+    trace = options.get("trace")
+    if not trace:
+        return
+    dry = [(one["component"], one["backend"]) for one in listed["probes"] if one.get("kind") == "dry"]
+    for component, backend in options.get("beside") or dry:
+        if backend != ALONE:
+            given = {"environment": environment, "component": component, "backend": backend, **trace}
+            yield Call("trace_viability", given, "what reading says of it")
+    for called, _ in board.results("trace_viability"):
+        output = board.output(called.call)
+        mine = isinstance(output, dict) and called.input["arch"] == trace["arch"]
+        if mine and output["row"]["verdict"] == Verdict.BLOCKED:
+            for arch in options.get("others", ()):
+                why = "what it leads to where it is let through"
+                yield Call("trace_viability", {**called.input, "arch": arch}, why)
 
 
 def _read(board: Board) -> Iterator[tuple[Called, dict[str, Any]]]:
@@ -111,7 +121,7 @@ def _changes(board: Board) -> Iterator[HypothesisChanged | Noted]:
             id=name, **subject, state=state, because=output["because"], row=row, causes=causes
         )
     for name, change in found.items():
-        if name not in board.hypotheses:
+        if board.hypotheses.get(name) != change:
             yield change
 
 
@@ -147,6 +157,7 @@ def _conclusion(board: Board, listed: dict[str, Any]) -> Concluded:
         wrong = board.opened is not None and "results" in board.opened.options
         reason, code = ("missing", 3) if lacks else ("failed", 2) if wrong else ("stopped", 4)
         return Concluded.model_validate({"exit_reason": reason, "exit_code": code, "summary": str(errors[0])})
+    early = [why for _, output in _read(board) if (why := stopped_early(output))]
     outcomes = Counter(output["outcome"] for _, output in _read(board))
     counted = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcomes.most_common())
     places = {
@@ -159,4 +170,7 @@ def _conclusion(board: Board, listed: dict[str, Any]) -> Concluded:
     )
     if listed["missing"]:
         summary += f"; {len(listed['missing'])} cells have no row"
+    if early:
+        summary += f"; {early[0]}"
+        return Concluded(exit_reason="stopped", exit_code=4, summary=summary)
     return Concluded(exit_reason="answered", exit_code=0, summary=summary)

@@ -1,4 +1,5 @@
-"""Whether what an engine settles beside a simulated device is what reading said of it, and if not, why.
+"""Whether what an engine settles beside a simulated device, or what came of compiling, is what reading said
+of it, and if not, why.
 
 A dry run ends where start-up ends. What is refused further down is not reached by it: then the functions that
 ran say so, since the line that refuses is in none of them.
@@ -12,8 +13,10 @@ from typing import Any
 from memory.terms import Outcome, Verdict
 
 AGREES, DEEPER, LATER, DIFFERS, OPEN = "agrees", "decided deeper", "decided later", "differs", "not decided"
+EARLIER = "decided earlier"
 """``deeper``: reading goes on to a line that start-up does not reach; ``later``: start-up leaves the choice
-to the layer."""
+to the layer; ``earlier``: a line in front of the module refuses, and what it keeps out would compile."""
+_DECIDE = (Outcome.OK, Outcome.UNSUPPORTED, Outcome.COMPILE_FAILED)
 
 
 def agreement(
@@ -56,3 +59,25 @@ def _passed(measured: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[str, s
     if any(first <= gate["line"] <= last for first, last in ran):
         return DIFFERS, f"reading refuses it at {place}, in a function that start-up passes"
     return DEEPER, f"refused at {place}, which start-up does not reach"
+
+
+def compiling(cell: Mapping[str, Any], outcome: str, trace: Mapping[str, Any]) -> tuple[str, str]:
+    """The same of a module: ``cell`` is the one that was compiled, ``trace`` of what leads to it."""
+    row = trace["row"]
+    verdict = row["verdict"]
+    if outcome not in _DECIDE:
+        return OPEN, "it could not be compiled here"
+    if verdict not in (Verdict.BLOCKED, Verdict.NO_STATIC_OBSTACLE):
+        return OPEN, "reading does not decide it" if verdict == Verdict.UNKNOWN else "other code runs for it"
+    compiles = outcome == Outcome.OK
+    if verdict == Verdict.NO_STATIC_OBSTACLE:
+        if compiles:
+            return AGREES, "nothing refuses it, and it compiles"
+        return DIFFERS, "reading finds nothing that refuses it"
+    file = str(row["evidence"][0]["file"]) if row["evidence"] else "?"
+    place = f"{file}:{row['evidence'][0]['line']}" if row["evidence"] else file
+    if not compiles:
+        return AGREES, f"both refuse it; reading at {place}"
+    if cell["function"].partition(":")[0].replace(".", "/") == file.removesuffix(".py"):
+        return DIFFERS, f"reading refuses it at {place}, which the library passes"
+    return EARLIER, f"refused at {place}, in front of what compiles"

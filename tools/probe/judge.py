@@ -62,7 +62,8 @@ def judged(cell: Cell, row: dict[str, Any]) -> Judged:
     else:
         found = Judged(Outcome.NOT_RUN, f"not tried: {_words(row)}")
     settled = found.outcome in (Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT) or _of_architecture(found)
-    if cell.choice in operations()["operation"].get(cell.operation, {}).get("unready", ()) and not settled:
+    unready = operations()["operation"].get(cell.operation, {}).get("unready", ())
+    if cell.kind == "kernel" and cell.choice in unready and not settled:
         why = f"not judged: {cell.choice} wants operands in an order of its own ({found.because})"
         return Judged(Outcome.NOT_RUN, why[:_LONGEST], found.signature)
     return found

@@ -40,7 +40,7 @@ def make_plan(environment: Environment, cells: Sequence[Cell], arch: Architectur
     scripts = {name: hashlib.sha256(data).hexdigest() for name, data in _scripts().items()}
     used = {operations()["operation"][cell.operation]["distribution"] for cell in cells if cell.operation}
     data = operations()
-    limits = {key: data["limits"][key] for key in ("memory_bytes", "gpu_memory_share", "caches")}
+    limits = {key: data["limits"][key] for key in ("memory_bytes", "gpu_memory_share", "caches", "carried")}
     if arch is not None:
         target = f"{arch.major}.{arch.minor}{'a' if arch.major >= SUFFIXED else ''}"
         limits["environment"] = dict.fromkeys(data["target"]["variables"], target)

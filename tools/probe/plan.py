@@ -59,7 +59,7 @@ class Cell(Contract):
     seconds: float
     scenario: dict[str, str] = Field(default_factory=dict)
     given: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda value: not value)
-    """What an engine's options are made with."""
+    """What an engine's options are made with, or a generator is called with."""
 
 
 class Plan(Contract):
@@ -187,6 +187,7 @@ def modules_of(
             arch=arch.name,
             units=units,
             seconds=data["limits"]["compile_seconds"],
+            given=one.get("arguments", {}),
         )
         for one in data["module"]
         for operation in [data["operation"][one["operation"]]]

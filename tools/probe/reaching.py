@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +27,7 @@ from tools.probe.pack import make_plan
 from tools.probe.plan import Cell, Plan, backends_of, cells_of, modules_of, operations
 
 QUANTISATION = "quantisation"
+_NAME = re.compile(r"\w+")
 
 
 class Reached(BaseModel):
@@ -123,6 +126,25 @@ def plan_probes(args: PlanProbes, context: ToolContext) -> PlannedProbes:
             if (one.component, one.backend) not in tested
         ],
     )
+
+
+def names_on(trace: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names on the way that a trace found, from the layer to the line that decides."""
+    hops = trace.get("hops", ())
+    return tuple(sorted({name for hop in hops for name in _NAME.findall(f"{hop['says']} {hop['text']}")}))
+
+
+def modules_reached(
+    cells: Sequence[Cell], component: str, backend: str, traces: Sequence[Mapping[str, Any]], of: Environment
+) -> list[Cell]:
+    """Those of ``cells``, modules of the libraries of ``of``, that a backend leads to by the first of its
+    ``traces`` that leads to any."""
+    for trace in traces:
+        runs = trace["row"]["runs_instead"]
+        one = Reached(component=component, backend=backend, runs=runs, names=names_on(trace))
+        if found := [cell for cell in cells if _tests(cell, one, of, None)]:
+            return found
+    return []
 
 
 def _plan(environment: Environment, cells: list[Cell], arch: Architecture, kind: str) -> Plan:

@@ -60,7 +60,7 @@ def run_packed(
     rows = read_results(path.read_bytes()).rows if path.is_file() else {}
     why = said if code else f"there is no row; look at {folder}"
     if not set(cells) & set(rows):
-        raise ToolError(why, missing=code == LACKING)
+        raise ToolError(why, missing=code == LACKING, whole=True)
     lost = {cell: Measured(_untried(cell, why), {}, {}) for cell in cells if cell not in rows}
     return plan, folder, {**rows, **lost}
 
@@ -68,6 +68,13 @@ def run_packed(
 def _untried(cell: str, why: str) -> dict[str, Any]:
     """A row of a cell whose turn did not come."""
     return {"cell": cell, "ended": "unfit", "error": {"type": STOPPED, "message": why}}
+
+
+def stopped_early(output: Any) -> str | None:
+    """Why a result is of a cell whose turn did not come; None for any other."""
+    measured = output.get("measured") if isinstance(output, dict) else None
+    error = measured.get("error") if isinstance(measured, dict) else None
+    return str(error.get("message")) if isinstance(error, dict) and error.get("type") == STOPPED else None
 
 
 def _packed(plan: Plan, sha256: str, home: Home, investigation: str) -> Path:
@@ -94,6 +101,7 @@ def _run(
             f"{environment.name} is only read; probes need a full one: agent environment create --full, "
             "or run them elsewhere: agent probe pack",
             missing=True,
+            whole=True,
         )
     command = [str(python), "-P", "run.py", *arguments]
     output = folder / "run.log"

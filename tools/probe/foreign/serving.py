@@ -29,9 +29,9 @@ _ALLOWED = (
 
 
 class Serving:
-    """``limits``: ``memory_bytes`` of the worker, ``gpu_memory_share``, ``caches`` (variable → folder), and
-    ``environment`` (variables that say what is compiled for). ``kept``: where what was compiled is
-    looked for, instead of below ``folder``."""
+    """``limits``: ``memory_bytes`` of the worker, ``gpu_memory_share``, ``caches`` (variable → folder),
+    ``carried`` (variable → folder of an installed package), and ``environment`` (variables that say what is
+    compiled for). ``kept``: where what was compiled is looked for, instead of below ``folder``."""
 
     def __init__(
         self,
@@ -155,6 +155,10 @@ class Serving:
             folder = self._cache() / name
             folder.mkdir(parents=True, exist_ok=True)
             found[variable] = str(folder)
+        for variable, name in self._limits.get("carried", {}).items():
+            there = (folder for one in (*self._site, *sys.path) if (folder := Path(one) / name).is_dir())
+            if (folder := next(there, None)) is not None:
+                found[variable] = str(folder)
         found |= self._limits.get("environment", {})
         if self._site:
             # What the library starts (a compiler, a tool) must find the same packages.
