@@ -283,6 +283,8 @@ Traceback (most recent call last):
         ("vllm/models/a.py", "go", "assert heads % tp_size == 0", "AssertionError", "options"),
         ("vllm/entrypoints/openai/tool_parsers/a.py", "go", "a", "JSONDecodeError: Expecting", "defect"),
         ("json/decoder.py", "go", "a", "JSONDecodeError: Expecting value: line 1", "files"),
+        ("numba/a.py", "<module>", "use(array[int])", "TypeError: no maple", "dependency"),
+        ("maple/a.py", "compile_it", "raise Called()", "CalledProcessError: Command '' died", "toolchain"),
         ("torch/a.py", "go", "a", "a.b.InductorError: OutOfMemoryError: HIP out of memory", "memory"),
         ("torch/a.py", "go", "a", "a.b.MapleError: KeyError: 'x'", "defect"),
     ],
@@ -494,3 +496,13 @@ def test_a_log_may_come_through_a_pipe(log: Path) -> None:
     assert json.loads(finished.stdout)["first"]["line"] == 6
     finished = shell(f"agent diagnose <(cat {log}) --json")
     assert json.loads(finished.stdout)["first"]["line"] == 6
+
+
+def test_records_of_errors_are_what_is_left_where_no_exception_is_named() -> None:
+    said = "(Worker pid=7) ERROR 12-10 03:24:54 [maple.py:4] Maple transfer failed for request 7, ret: -1\n"
+    found = diagnosed(said * 3)
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.line, found.cause.certain) == ("communication", 1, False)
+    # Servers refuse requests in the words in which they refuse settings, and go on.
+    refused = "(APIServer pid=7) ERROR 12-10 03:24:54 [maple.py:4] maple_len (9) exceeds the maximum\n"
+    assert diagnosed(refused).cause is None

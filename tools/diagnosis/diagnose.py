@@ -11,7 +11,8 @@ from tools.diagnosis.facts import Facts, facts, patterns
 from tools.diagnosis.gate import Gate
 from tools.diagnosis.kinds import AFTERMATH, DEFECT, ExceptionKind, kind_by_tests, kind_of
 from tools.engines.components import chooses_implementation, component_of
-from tools.logs import Frame, Reading, Traceback, alone, in_order, read_log
+from tools.logs import Frame, Reading, Traceback, alone, in_order, read_log, undress
+from tools.logs.reading import telling
 from tools.logs.tracebacks import MESSAGE
 from tools.sessions.candidates import raised_in
 
@@ -114,10 +115,20 @@ _ALONE = Signature(
     fatal=False,
 )
 """An exception on a line of its own: all that is left where a log holds no traceback."""
+_RECORD = Signature(
+    id="record 0",
+    pattern=r"(?m)(?:^|[\]) ])(?:ERROR|CRITICAL|FATAL)[\]: ]|with exception \w+(?:Error|Exception)\b",
+    outcome=Outcome.CRASHED,
+    kind="record",
+    advice="",
+    sources=(),
+    fatal=False,
+)
+"""A record of an error: what is left where not even an exception is named."""
 
 
 def _diagnosed(log: BinaryIO) -> Diagnosis:
-    reading = read_log(log, (*patterns(), _ALONE))
+    reading = read_log(log, (*patterns(), _ALONE, _RECORD))
     known = facts(log, reading.also, reading.matches)
     cause = _cause(reading)
     stopped = _stopped(reading) if cause is None else None
@@ -171,8 +182,9 @@ def _cause(reading: Reading) -> Cause | None:
         first, kind = next(_alone(reading.also), (None, None))
     if kind is not None and kind.kind == AFTERMATH:
         # What failed is a process whose own words stand somewhere else.
-        told = next((one for one in reading.matches if one.signature.fatal and not one.signature.after), None)
-        return _by_signature(told, certain=False) if told is not None else None
+        if (told := next(telling(reading.matches), None)) is not None:
+            return _by_signature(told, certain=False)
+        first, kind = next(_alone(reading.also), (None, None))
     if kind is None or first is None:
         return None
     return Cause(
@@ -208,12 +220,26 @@ def by_gate(found: Diagnosis, gate: Gate) -> Diagnosis:
 
 
 def _alone(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKind]]:
-    """Exceptions that stand on a line of their own, and of what kind they are."""
+    """Exceptions that stand on a line of their own, and of what kind they are; then records of errors."""
     for match in matches:
         one = alone(match.text, match.line) if match.signature is _ALONE else None
         kind = kind_of(one) if one is not None else None
-        if one is not None and kind is not None:
+        if one is not None and kind is not None and kind.kind != AFTERMATH:
             yield one, kind
+    for match in matches:
+        said = _record(match) if match.signature is _RECORD else None
+        kind = kind_of(said) if said is not None else None
+        if said is not None and kind is not None and kind.kind not in _OF_REQUESTS:
+            yield said, kind
+
+
+_OF_REQUESTS = frozenset({AFTERMATH, DEFECT, "options", "files"})
+"""Classes that a record alone does not speak for: servers refuse requests in the same words, and go on."""
+
+
+def _record(match: Match) -> Traceback:
+    line = undress(match.text)
+    return Traceback(match.line, match.line, (), "Error", line.text.strip(), line.rank, line.level)
 
 
 def _kind(chain: tuple[Traceback, ...]) -> tuple[Traceback | None, ExceptionKind | None]:

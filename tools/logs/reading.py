@@ -7,7 +7,7 @@ length: the last traceback is seldom the cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import BinaryIO
@@ -150,18 +150,22 @@ def _chain(first: Traceback | None, seen: tuple[Traceback, ...]) -> Iterator[Tra
 
 def _cause(chain: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Match | None:
     """The signature that names what failed."""
-    telling = [
-        match
-        for match in matches
-        if match.signature.fatal and not match.signature.after and undress(match.text).level not in _MILD
-    ]
+    said = list(telling(matches))
     for one in chain:
-        own = [match for match in telling if one.line <= match.line <= one.end + MESSAGE]
+        own = [match for match in said if one.line <= match.line <= one.end + MESSAGE]
         if own:
             # The exception itself says more than a line of source that is quoted above it.
             return min(own, key=lambda match: match.line != one.end)
-    before = (match for match in telling if not chain or match.line < chain[0].line)
+    before = (match for match in said if not chain or match.line < chain[0].line)
     return next((match for match in before if not _is_prose(match)), None)
+
+
+def telling(matches: Iterable[Match]) -> Iterator[Match]:
+    """Those that say that something failed, and are no warnings."""
+    for match in matches:
+        signature = match.signature
+        if signature.fatal and not signature.after and undress(match.text).level not in _MILD:
+            yield match
 
 
 def _is_prose(match: Match) -> bool:
