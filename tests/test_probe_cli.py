@@ -67,6 +67,12 @@ def test_pack_writes_what_import_takes(
     assert run(["probe", "pack", "fp4_gemm", "--to", str(tmp_path / "pack"), "-e", site, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["cells"][0] == "mm_fp4:oak"
+    words = ["probe", "pack", "fp4_gemm", "--seconds", "40", "--controls", "-e", site]
+    assert run([*words, "--to", str(tmp_path / "short")]) == 0
+    cells = json.loads((tmp_path / "short" / "plan.json").read_text())["cells"]
+    assert {one["seconds"] for one in cells if one["kind"] == "kernel"} == {40}
+    assert 40 not in {one["seconds"] for one in cells if one["kind"] == "control"}
+    capsys.readouterr()
     header = json.dumps({"header": {"plan": document["plan"], "device": "cpu"}}) + "\n"
     (tmp_path / "results.jsonl").write_text(header)
     assert run(["probe", "import", str(tmp_path / "results.jsonl")]) == 0

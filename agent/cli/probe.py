@@ -35,8 +35,14 @@ class Probe(Branching):
     }
 
 
-def sizes_options(function: Function) -> Function:
-    """``--model-config`` and ``--tp``: whose sizes are tried."""
+def cell_options(function: Function) -> Function:
+    """``--model-config`` and ``--tp``: whose sizes are tried; ``--seconds``: for how long."""
+    function = click.option(
+        "--seconds",
+        type=Finite(min=1),
+        metavar="N",
+        help="The most that a cell may take, compiling included.",
+    )(function)
     function = click.option(
         "--tp", type=click.IntRange(1), default=1, metavar="N", help="Divided over so many ranks."
     )(function)
@@ -52,7 +58,7 @@ def sizes_options(function: Function) -> Function:
 @click.argument("components", nargs=-1, metavar="COMPONENT...")
 @click.option("-e", "--environment", metavar="NAME", help="The full environment whose kernels are run.")
 @click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only this one; repeatable.")
-@sizes_options
+@cell_options
 @click.option("--gpu", metavar="N|UUID", help="Which GPU, also where others use it; else the first free one.")
 @click.option("--gpu-minutes", type=Finite(min=0.1), metavar="N", help="The most that it may take.")
 @json_option
@@ -62,6 +68,7 @@ def probe(
     backends: tuple[str, ...],
     model_config: Path | None,
     tp: int,
+    seconds: float | None,
     gpu: str | None,
     gpu_minutes: float | None,
     as_json: bool,
@@ -83,7 +90,7 @@ def probe(
             "name a component, or all; or one of: pack, import, compile, dry-run (see agent probe --help)"
         )
     home, opened = environment_named(environment)
-    plan = _plan(opened, components, backends, config_of(model_config), tp)
+    plan = _plan(opened, components, backends, config_of(model_config), tp, seconds)
     minutes = sum(cell.seconds for cell in plan.cells) / 60
     if gpu_minutes is None:
         raise CommandError(
@@ -110,7 +117,7 @@ def probe(
 @click.option("--to", "folder", required=True, type=click.Path(path_type=Path), help="A new folder.")
 @click.option("-e", "--environment", metavar="NAME|PATH", help="The environment whose kernels are run.")
 @click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only this one; repeatable.")
-@sizes_options
+@cell_options
 @click.option(
     "--controls", is_flag=True, help="Also cells that try the stand: planted faults, a hang, a crash."
 )
@@ -122,6 +129,7 @@ def pack(
     backends: tuple[str, ...],
     model_config: Path | None,
     tp: int,
+    seconds: float | None,
     controls: bool,
     as_json: bool,
 ) -> None:
@@ -136,7 +144,7 @@ def pack(
       agent probe pack attention fp8_gemm --to probes --controls
     """
     home, opened = environment_named(environment)
-    plan = _plan(opened, components, backends, config_of(model_config), tp, controls=controls)
+    plan = _plan(opened, components, backends, config_of(model_config), tp, seconds, controls=controls)
     from tools.probe.pack import pack as write
 
     write(plan, folder, home.prepare())
@@ -209,14 +217,19 @@ def _plan(
     backends: tuple[str, ...],
     config: str | None,
     tp: int,
+    seconds: float | None,
     *,
     controls: bool = False,
 ) -> Plan:
     from tools.probe.pack import make_plan
-    from tools.probe.plan import cells_of
+    from tools.probe.plan import CONTROL, cells_of
 
     wanted = [name for name in components if name != ALL]
     cells = cells_of(environment, wanted, backends, controls=controls, config=config, tp=tp)
+    if seconds is not None:
+        cells = tuple(
+            one if one.kind == CONTROL else one.model_copy(update={"seconds": seconds}) for one in cells
+        )
     return make_plan(environment, cells)
 
 
