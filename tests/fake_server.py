@@ -45,6 +45,8 @@ class Behaviour:
     """At the start: ``import``, ``memory``, ``port``, ``silent`` or ``kernel``, each with such a log."""
     crash_times: int = 1000
     """How many starts crash; those after that do not."""
+    lingers: bool = False
+    """Where its port is taken it says so and then does nothing more, but does not end."""
     never_healthy: bool = False
     """Starts, logs, and then nothing more happens."""
     slow: int = 0
@@ -527,7 +529,10 @@ def main() -> None:
     Handler.fake = fake
     try:
         server = Listener(("127.0.0.1", int(given["port"])), Handler)
-    except OSError:
+    except OSError as error:
+        if behaviour.lingers:
+            log(engine, f"error while attempting to bind on address: {str(error).lower()}", "ERROR")
+            threading.Event().wait()
         scheduler.kill()
         crash(engine, "port")
     if behaviour.never_healthy:

@@ -25,7 +25,7 @@ from tools.environment.adopt import adopt
 from tools.errors import ToolError
 from tools.server import Patience, Plan, ServerSettings, StartError, launched, plan_launch
 from tools.server.ending import marked, sweep
-from tools.server.start import listens
+from tools.server.start import free_port, listens
 
 SHORT = Patience(quiet=3.0, failed=1.0)
 """For servers that will not do anything any more; others are never waited for so briefly."""
@@ -63,16 +63,19 @@ def test_a_server_is_ready_when_it_has_given_a_token_and_leaves_nothing(
         assert server.alive()
         there = psutil.Process(server.pid).children(recursive=True)
         assert len(there) == 2
+        temporary = Path(there[0].environ()["TMPDIR"])
+        (temporary / "socket").touch()
         answer = server.ask("/v1/completions", {"prompt": "a", "max_tokens": 3}).document()
         assert answer["usage"]["completion_tokens"] == 3
-        assert server.phases["weights"] > 0
+        assert server.phases["weights"] >= 0
         assert server.failure() is None
     assert server.ended is not None
     assert server.ended.left == ()
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in there)
     assert marked(server.name) == []
     assert server.failure() is None
-    assert not list((home.root / "servers").glob("*/record.json"))
+    assert not temporary.exists()
+    assert [one.name for one in (home.root / "servers" / server.name).iterdir()] == ["server.log"]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,19 @@ def test_three_taken_ports_are_enough(planned: Callable[..., Plan], home: Home) 
         pass
 
 
+def test_a_server_that_lingers_without_its_port_is_not_waited_for(
+    planned: Callable[..., Plan], home: Home
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        numbers = iter([stranger.getsockname()[1], free_port()])
+        brief = Patience(taken=0.5)
+        with launched(
+            planned(lingers=True), home, silent, ports=lambda: next(numbers), patience=brief
+        ) as server:
+            assert server.alive()
+    assert next(numbers, None) is None
+
+
 def test_nobody_else_is_taken_for_the_server(planned: Callable[..., Plan], home: Home) -> None:
     """Who answers on the port is not enough: it must be a process of the server's."""
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -147,7 +163,7 @@ def test_a_healthy_server_without_a_token_is_not_ready(planned: Callable[..., Pl
 
 def test_a_slow_start_is_waited_for_as_long_as_it_goes_on(planned: Callable[..., Plan], home: Home) -> None:
     with launched(planned(slow=30), home, silent) as server:
-        assert server.phases["weights"] >= 3.0
+        assert server.ready_seconds >= 3.0
 
 
 def test_a_start_has_an_end_even_where_it_goes_on(planned: Callable[..., Plan], home: Home) -> None:
@@ -211,11 +227,14 @@ def test_a_program_that_is_killed_outright_takes_its_server_along(
     with held(tmp_path, home, phase, **behaviour) as holder:
         there = processes_of(home)
         assert there
+        temporary = Path(there[0].environ()["TMPDIR"])
+        assert temporary.is_dir()
         holder.kill()
         holder.wait()
         psutil.wait_procs(there, 60)
         assert processes_of(home) == []
     assert len(sweep(home, silent)) == 1
+    assert not temporary.exists()
     assert sweep(home, silent) == []
 
 
@@ -236,7 +255,7 @@ def test_what_a_killed_guard_leaves_behind_is_ended_by_the_next_run(tmp_path: Pa
         stranger.communicate(b"\n")
 
 
-def test_a_record_never_ends_a_stranger(home: Home) -> None:
+def test_a_record_never_ends_a_stranger(home: Home, tmp_path: Path) -> None:
     """Numbers of processes are given anew, and a record may be anybody's writing."""
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
@@ -244,10 +263,15 @@ def test_a_record_never_ends_a_stranger(home: Home) -> None:
         folder.mkdir(parents=True)
         began = psutil.Process(stranger.pid).create_time()
         pairs = [[stranger.pid, began - 60], [-1, 0], "x", [10**30, 1], [stranger.pid, "now"]]
-        for document in ({"owner": [1, 0], "processes": pairs}, [], {"processes": 7}, "nothing"):
+        (tmp_path / "theirs").mkdir()
+        for document in (
+            {"owner": [1, 0], "processes": pairs}, [], {"processes": 7}, "nothing",
+            {"temporary": str(tmp_path / "theirs")}, {"temporary": 7},
+        ):  # fmt: skip
             (folder / "record.json").write_text(json.dumps(document), encoding="utf-8")
             sweep(home, silent)
             assert stranger.poll() is None
+        assert (tmp_path / "theirs").is_dir()
     finally:
         stranger.communicate(b"\n")
 

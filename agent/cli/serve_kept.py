@@ -93,7 +93,7 @@ def _there(home: Home) -> list[tuple[str, dict[str, Any]]]:
             document = json.loads(record.read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(document, dict):
+        if isinstance(document, dict) and "port" in document:
             found.append((record.parent.name, document))
     return found
 

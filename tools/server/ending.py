@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from memory.home import Home
 from tools.environment.child import end_tree, lives
+from tools.server.places import RECORD, forget
 from tools.server.watch import members
 from tools.source.tree import read_head
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 MARK = "ASSAY_SERVER"
 """The variable that says of which server of ours a process is."""
-RECORD = "record.json"
 GRACE = 20.0
 """Seconds for a server that was asked to end; engines end their own processes first."""
 LAST = 5.0
@@ -41,22 +41,6 @@ class Ended:
     seconds: float
     code: int | None
     left: tuple[int, ...]
-
-
-def folder_of(home: Home, server: str) -> Path:
-    return home.root / "servers" / server
-
-
-def write_record(folder: Path, document: dict[str, object]) -> None:
-    """Say what runs, so that another run of the program can end it. Raises ``OSError``."""
-    new = folder / f"{RECORD}.new"
-    new.write_text(json.dumps(document, sort_keys=True), encoding="utf-8")
-    new.replace(folder / RECORD)
-
-
-def identity(process: psutil.Process) -> list[float]:
-    """A process as a record names it: its number may be another's one day, its beginning not."""
-    return [process.pid, process.create_time()]
 
 
 def end(guard: subprocess.Popen[bytes], mark: str, grace: float = GRACE) -> Ended:
@@ -115,8 +99,7 @@ def sweep(home: Home, tell: Callable[[str], None]) -> list[str]:
             _ask(rest)
             _kill([*rest, *marked(name)])
         found.append(name)
-        with contextlib.suppress(OSError):
-            record.unlink()
+        forget(record.parent, document)
     return found
 
 

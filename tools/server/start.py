@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import threading
@@ -31,9 +30,10 @@ from tools.environment.child import check_started, start_guarded, terminated_as_
 from tools.errors import ToolError
 from tools.locks import holding
 from tools.server.asking import Answer, ask
-from tools.server.ending import MARK, Ended, end, folder_of, identity, sweep, write_record
+from tools.server.ending import MARK, Ended, end, sweep
 from tools.server.failure import PORT_IN_USE, Failure, classed, hide
 from tools.server.memory import Memory
+from tools.server.places import Places, identity, places
 from tools.server.plan import NAME, Plan
 from tools.server.watch import LogWatch, Patience, Progress, members
 
@@ -153,7 +153,11 @@ def launched(
         for attempt in range(TRIES):
             try:
                 port = (ports or free_port)()
-                with _started(plan, home, tell, port, tuple(gpus), patience, memory) as server:
+                name = secrets.token_hex(6)
+                with (
+                    places(home, name) as where,
+                    _started(plan, name, where, tell, port, tuple(gpus), patience, memory) as server,
+                ):
                     yield server
                 return
             except _PortTakenError:
@@ -165,41 +169,39 @@ def launched(
 @contextlib.contextmanager
 def _started(
     plan: Plan,
-    home: Home,
+    name: str,
+    where: Places,
     tell: Callable[[str], None],
     port: int,
     gpus: tuple[str, ...],
     patience: Patience,
     memory: Memory,
 ) -> Iterator[Server]:
-    name = secrets.token_hex(6)
-    folder = folder_of(home, name)
     key = secrets.token_urlsafe(24)
-    variables = dict(plan.variables) | {MARK: name}
+    variables = dict(plan.variables) | {MARK: name, "TMPDIR": str(where.temporary)}
     if gpus:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     if plan.profile.key_variable:
         variables[plan.profile.key_variable] = key
+    log = where.log
     try:
-        (folder / "work").mkdir(parents=True, mode=0o700)
-        log = folder / "server.log"
         out = log.open("wb")
     except OSError as error:
-        raise ToolError(f"cannot write to {folder} ({error.strerror or error}); free space there") from error
+        raise ToolError(f"cannot write {log} ({error.strerror or error}); free space there") from error
     started = time.monotonic()
     with out:
         command = plan.command(port, key)
         try:
-            guard, failed = start_guarded(command, variables, folder / "work", out, memory=None)
+            guard, failed = start_guarded(command, variables, where.work, out, memory=None)
         except OSError as error:
             raise ToolError(f"cannot start {command[0]} ({error.strerror or error})", missing=True) from error
     watch = LogWatch(log, plan.profile, started)
     server = Server(plan, name, port, key, log, 0.0, watch, gpus, _guard=guard)
     try:
-        _record(server, folder)
+        _record(server, where)
         tell(f"{plan.profile.name} starts on port {port}; its log is {log}")
         _await_ready(server, failed, patience, tell, memory)
-        _record(server, folder)
+        _record(server, where)
         yield server
     finally:
         try:
@@ -209,12 +211,9 @@ def _started(
             hide(log, key)
         finally:
             server.memory_left = memory.left()
-            with contextlib.suppress(OSError):
-                (folder / "record.json").unlink(missing_ok=True)
-                shutil.rmtree(folder / "work", ignore_errors=True)
 
 
-def _record(server: Server, folder: Path) -> None:
+def _record(server: Server, where: Places) -> None:
     import psutil
 
     processes = []
@@ -229,10 +228,7 @@ def _record(server: Server, folder: Path) -> None:
         "engine": server.engine,
         "model": server.plan.settings.model,
     }
-    try:
-        write_record(folder, document)
-    except OSError as error:
-        raise ToolError(f"cannot write to {folder} ({error.strerror or error}); free space there") from error
+    where.record(document)
 
 
 def free_port() -> int:
@@ -265,6 +261,8 @@ def _await_ready(
             asked = time.monotonic() + 3 * patience.poll
             if _healthy(server):
                 token = _Token(server)
+        if server.watch.taken and time.monotonic() - server.watch.grew > patience.taken:
+            raise _PortTakenError
         stalled = progress.look(grew=grew, failed=server.watch.failed)
         late = time.monotonic() - server.watch.since > patience.longest
         if stalled or late:

@@ -20,6 +20,7 @@ LONGEST_LINE = 4096
 BLOCK = 1 << 20
 _TRACEBACK = "Traceback (most recent call last)"
 _COMPILERS = re.compile(r"nvcc|cicc|ptxas|fatbinary|cudafe|ninja|cc1plus|c\+\+|g\+\+|gcc|clang|nvlink|\bld\b")
+_TAKEN = re.compile(r"(?i)\baddress already in use\b")
 _READING = 1 << 20
 """Bytes read since the last look that tell of weights being loaded."""
 _WORKING = 0.05
@@ -30,12 +31,14 @@ _WORKING = 0.05
 class Patience:
     """Seconds. ``longest``: for a start, whatever it does. ``quiet``: without a sign of life: the log grows,
     a compiler runs, weights are read. ``busy``: with nothing but use of the CPU or the GPU, which a loop
-    without an end has too. ``failed``: of quiet, where the log holds a traceback already."""
+    without an end has too. ``failed``: of quiet, where the log holds a traceback already. ``taken``: after
+    the log said that a port is somebody else's, and nothing after it: engines may never end for that."""
 
     longest: float = 3600.0
     quiet: float = 240.0
     busy: float = 900.0
     failed: float = 45.0
+    taken: float = 5.0
     poll: float = 0.1
 
 
@@ -60,6 +63,10 @@ class LogWatch:
     size: int = 0
     failed: bool = False
     """Whether a traceback was seen."""
+    taken: bool = False
+    """Whether it said that a port is somebody else's."""
+    grew: float = 0.0
+    """When it last did."""
     said: list[Said] = field(default_factory=list)
     _begun: dict[str, float] = field(default_factory=dict)
     _ended: dict[str, float] = field(default_factory=dict)
@@ -78,6 +85,8 @@ class LogWatch:
                     self._line += 1
                     self._read(plain(line[:LONGEST_LINE].decode("utf-8", "replace")))
                 self._rest = self._rest[-BLOCK:]
+        if self.size > before:
+            self.grew = self.clock()
         return self.size > before
 
     @property
@@ -98,6 +107,7 @@ class LogWatch:
     def _read(self, line: str) -> None:
         now = self.clock() - self.since
         self.failed = self.failed or _TRACEBACK in line
+        self.taken = self.taken or _TAKEN.search(line) is not None
         for name, phase in self.profile.phases.items():
             if phase.begins.search(line):
                 self._begun.setdefault(name, now)
