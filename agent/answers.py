@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import or_
 
+from agent.best import Best
 from agent.ranking import trust
 from agent.reasons import LEFT, NAMES, refuted
 from agent.recommend import choose, recommend
@@ -41,16 +42,17 @@ def conclusion(
     preferred: Mapping[str, str] | None = None,
     taken: Mapping[str, str] | None = None,
     because: str | None = None,
+    measured: Best | None = None,
     right: Sequence[Mapping[str, str]] = (),
     kernels: Sequence[NotRun] = (),
     halted: tuple[str, int, str] | None = None,
 ) -> Concluded:
     """The last event. ``under``: facts that all rows were judged under, to be printed with them.
     ``settings``: flags that the person's scenario amounts to. ``preferred``: component → the backend that the
-    driver chose, ``because`` of what; ``taken``: the one that the engine takes for the model where nobody
-    chooses. ``right``: the backends of each server that was right. ``kernels``:
-    what of kernels has not run. ``halted``: how it ends where something that was asked for could not be run
-    (reason, exit code, words).
+    driver chose, ``because`` of what; ``measured``: how launches of it and of others compare; ``taken``: the
+    one that the engine takes for the model where nobody chooses. ``right``: the backends of each server that
+    was right. ``kernels``: what has not run. ``halted``: how it ends where something that was asked for could
+    not be run (reason, exit code, words).
 
     Exit code 0: each component that is reached and decided has a candidate · 1: one has none left ·
     4: nothing could be decided.
@@ -79,6 +81,13 @@ def conclusion(
     recommendation = (
         None if hopeless else recommend(understood.target, launch, choices, known, undecided, settings, right)
     )
+    if recommendation is not None and measured is not None:
+        recommendation = recommendation.model_copy(
+            update={
+                "ranked_by": (*recommendation.ranked_by, *measured.loads),
+                "alternatives": (*measured.others, *recommendation.alternatives),
+            }
+        )
     target = understood.target
     if under:
         said = ", ".join(f"{key}={value}" for key, value in under.items())

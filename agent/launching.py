@@ -2,7 +2,8 @@
 
 A shrunk model with made-up weights finds in a minute what a launch fails of; it confirms nothing. Then the
 recommended backends are launched together, and each of the others in its component's place. One launch at a
-time: what shares the cause of a failure is not launched.
+time: what shares the cause of a failure is not launched. Where loads are measured, the two that give the most
+are launched again, in turn: one launch of each shows nothing.
 """
 
 from __future__ import annotations
@@ -10,24 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agent.best import OUTPUT, Best, best, right as right_of, sides
 from agent.board import Board
 from agent.drivers.ground import declared
 from agent.loop import Call
 from agent.measured import SILENT
-from agent.probing import BENCHMARKS, SERVERS, asked_to
+from agent.probing import BENCHMARKS, SERVERS, asked_to, minutes_of
 from agent.recommend import choose
 from agent.relevance import relevant
 from agent.rungs import Reading
 from agent.trials import Pairs, Ran, blamed, named, spared
-from memory.vocabulary import HypothesisState, Level, Observed, Outcome, Verdict
-from tools.benchmark.comparing import side_of, winners
+from memory.vocabulary import HypothesisState, Level, NotRun, Observed, Outcome, Verdict
+from tools.benchmark.statistics import mean
 from transcripts.events import HypothesisChanged, Returned
 
 TOOL = "try_server"
 LAYERS = 4
 """Of a shrunk model."""
 MOST = 12
-"""Launches of the model itself."""
+"""Settings in which the model itself is launched."""
+REPEATS, CONTENDERS = 3, 2
+"""Launches of each of the settings that gave the most; of how many."""
 MINUTES = {True: 2.0, False: 20.0}
 """What a launch takes, roughly, of a shrunk model and of a whole one."""
 
@@ -39,8 +43,8 @@ class _Launches:
     level = Level.SERVER
     shrunk: bool
 
-    def wanted(self, board: Board) -> Iterator[Pairs]:
-        """What is worth launching now, in order; it may have been launched."""
+    def wanted(self, board: Board) -> Iterator[tuple[Pairs, int]]:
+        """What is worth launching now, and which of its launches that is, in order; it may have been made."""
         raise NotImplementedError
 
     def next(self, board: Board) -> dict[str, object] | None:
@@ -49,11 +53,12 @@ class _Launches:
             return None
         ran = launches(board, shrunk=self.shrunk)
         tried = _tried(board, shrunk=self.shrunk)
-        if any(status != "ok" for _, status in tried) or (not self.shrunk and len(tried) >= MOST):
+        if any(status != "ok" for _, _, status in tried) or spent(board):
             return None
-        for pairs in self.wanted(board):
-            if pairs not in [made for made, _ in tried] and not spared(pairs, ran):
-                return self.input(board, pairs)
+        done = [(pairs, launch) for pairs, launch, _ in tried]
+        for pairs, launch in self.wanted(board):
+            if (pairs, launch) not in done and not spared(pairs, ran):
+                return self.input(board, pairs, launch)
         return None
 
     def applicable(self, board: Board, hypothesis: HypothesisChanged) -> bool:
@@ -74,7 +79,7 @@ class _Launches:
             Call(TOOL, given, why=why, rung=self.name, hypothesis=subjects[0] if len(subjects) == 1 else None)
         ]
 
-    def input(self, board: Board, pairs: Pairs) -> dict[str, object]:
+    def input(self, board: Board, pairs: Pairs, launch: int) -> dict[str, object]:
         assert board.understood is not None
         assert board.opened is not None
         options, target = board.opened.options, board.understood.target
@@ -84,6 +89,10 @@ class _Launches:
         given: dict[str, object] = {"environment": board.understood.environment, "settings": settings}
         if options.get("gpu"):
             given["gpus"] = [options["gpu"]]
+        if launch > 1:
+            given["launch"] = launch
+        if (minutes := minutes_of(board)) is not None:
+            given["in_all"] = round(minutes - used(board), 3)
         return given
 
     def read(self, board: Board, hypothesis: HypothesisChanged, returned: Returned) -> Reading | None:
@@ -116,14 +125,14 @@ class Shrunk(_Launches):
     name = "shrunk server"
     shrunk = True
 
-    def wanted(self, board: Board) -> Iterator[Pairs]:
-        yield {}
+    def wanted(self, board: Board) -> Iterator[tuple[Pairs, int]]:
+        yield {}, 1
         for one in board.hypotheses.values():
             if _left(one):
-                yield {one.component: one.backend}
+                yield {one.component: one.backend}, 1
 
-    def input(self, board: Board, pairs: Pairs) -> dict[str, object]:
-        return super().input(board, pairs) | {"layers": LAYERS, "rounds": 1, "questions": 0}
+    def input(self, board: Board, pairs: Pairs, launch: int) -> dict[str, object]:
+        return super().input(board, pairs, launch) | {"layers": LAYERS, "rounds": 1, "questions": 0}
 
 
 class Whole(_Launches):
@@ -132,22 +141,25 @@ class Whole(_Launches):
     name = "server"
     shrunk = False
 
-    def wanted(self, board: Board) -> Iterator[Pairs]:
+    def wanted(self, board: Board) -> Iterator[tuple[Pairs, int]]:
         if not any(one.ok for one in launches(board, shrunk=True)):
             return  # what does not start with four layers does not with all
         base = _base(board)
-        yield base
-        for one in board.hypotheses.values():
-            if _left(one):
-                yield {**base, one.component: one.backend}
+        left = [one for one in board.hypotheses.values() if _left(one)]
+        first = [base, *({**base, one.component: one.backend} for one in left)]
+        yield from ((pairs, 1) for pairs in first[:MOST])
+        if not asked_to(board, BENCHMARKS):
+            return
+        contenders = _contenders(board)
+        yield from ((pairs, launch) for launch in range(2, REPEATS + 1) for pairs in contenders)
 
-    def input(self, board: Board, pairs: Pairs) -> dict[str, object]:
-        given = super().input(board, pairs) | {"questions": 200}
+    def input(self, board: Board, pairs: Pairs, launch: int) -> dict[str, object]:
+        given = super().input(board, pairs, launch) | {"questions": 200}
         reference = next(
             (run for one in launches(board, shrunk=False) if one.ok and (run := _run(one)) is not None), None
         )
         # The first that is right is what the others are compared with.
-        if reference is not None and pairs != _base(board):
+        if reference is not None and (pairs != _base(board) or launch > 1):
             given["reference_run"] = reference
         if asked_to(board, BENCHMARKS):
             given["loads"] = {}
@@ -171,13 +183,51 @@ def launches(board: Board, *, shrunk: bool) -> list[Ran]:
     return found
 
 
-def _tried(board: Board, *, shrunk: bool) -> list[tuple[Pairs, str]]:
-    """The backends of each launch that came to an end, and how the call did."""
+def _tried(board: Board, *, shrunk: bool) -> list[tuple[Pairs, int, str]]:
+    """The backends of each launch that came to an end, which one of theirs it was, and how the call did."""
     return [
-        (dict(called.input["settings"].get("backends", {})), returned.status)
+        (
+            dict(called.input["settings"].get("backends", {})),
+            int(called.input.get("launch", 1)),
+            returned.status,
+        )
         for called, returned in board.results(TOOL)
         if called.rung and (called.input.get("layers") is not None) == shrunk
     ]
+
+
+def _contenders(board: Board) -> list[Pairs]:
+    """The settings that gave the most in their first launch, where most was asked at a time."""
+    made = launches(board, shrunk=False)
+    groups = right_of([one for one in made if board.calls[one.call].input.get("launch", 1) == 1])
+    measured = {side.name: side for side in sides(groups)}
+    if not measured:
+        return []
+    top = max(key for side in measured.values() for key in side.keys())  # noqa: SIM118 - a method
+    values = {name: side.values(top, OUTPUT) for name, side in measured.items()}
+    ranked = sorted((name for name in values if values[name]), key=lambda name: -mean(values[name]).value)
+    pairs = {named(group[0].pairs): group[0].pairs for group in groups}
+    return [pairs[name] for name in ranked[:CONTENDERS]]
+
+
+def used(board: Board) -> float:
+    """Minutes that launches have taken."""
+    outputs = (board.output(called.call) for called, _ in board.results(TOOL) if called.rung)
+    return sum(float(one.get("seconds", 0.0)) for one in outputs if isinstance(one, dict)) / 60
+
+
+def spent(board: Board) -> bool:
+    """Whether the minutes that the person gave are used up."""
+    minutes = minutes_of(board)
+    return minutes is not None and used(board) >= minutes
+
+
+def unlaunched(board: Board) -> list[NotRun]:
+    """That more would have been launched, had there been time."""
+    if not asked_to(board, SERVERS) or not spent(board):
+        return []
+    what = f"no more was launched: the {minutes_of(board):g} minutes are used up; give more (--gpu-minutes)"
+    return [NotRun(level=Level.SERVER, what=what)]
 
 
 def halted(board: Board) -> tuple[str, int, str] | None:
@@ -190,6 +240,8 @@ def halted(board: Board) -> tuple[str, int, str] | None:
                 why = f"{why}; go on with: agent resume --run {SERVERS}"
             return ("missing", 3, why) if lacks else ("stopped", 4, why)
     made = [*launches(board, shrunk=True), *launches(board, shrunk=False)]
+    if made and not right(board) and spent(board):
+        return "stopped", 4, unlaunched(board)[0].what
     if made and not right(board):
         last = next((one for one in reversed(made) if not one.ok), made[-1])
         why = f"{named(last.pairs)}: {last.outcome.value.replace('_', ' ')}, {last.output['because']}"
@@ -197,21 +249,14 @@ def halted(board: Board) -> tuple[str, int, str] | None:
     return None
 
 
-def winner(board: Board) -> tuple[Pairs, str] | None:
-    """The backends of the launch that is to be recommended, and why; None where none was right."""
-    good = [one for one in launches(board, shrunk=False) if one.ok]
-    if not good:
-        return None
-    sides = [side_of(named(one.pairs), [one.output]) for one in good if one.output.get("benchmark")]
-    for first in sorted(winners(sides), key=lambda one: -one.key.concurrency) if len(sides) > 1 else ():
-        best = next(one for one in good if named(one.pairs) == first.best)
-        return best.pairs, f"measured, most output at c={first.key.concurrency}; {first.says}"
-    return good[0].pairs, "served, and its answers were right"
+def winner(board: Board) -> Best | None:
+    """The launch that is to be recommended, why, and how others compare; None where none was right."""
+    return best(launches(board, shrunk=False))
 
 
 def right(board: Board) -> list[Mapping[str, str]]:
-    """The backends of each launch of the model itself that was right."""
-    return [one.pairs for one in launches(board, shrunk=False) if one.ok]
+    """The backends of each setting in which the model itself was right."""
+    return [group[0].pairs for group in right_of(launches(board, shrunk=False))]
 
 
 def _left(hypothesis: HypothesisChanged) -> bool:

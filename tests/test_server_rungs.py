@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_generator import add_generator
 from fake_server import fake_engine, fake_model
 from investigations import NAME, QUESTION, documents, setting, sound, transcript
 from test_probe_rungs import program
@@ -37,29 +38,43 @@ esac
 """
 
 
+FEW = {
+    "MOE_CHOICES": '["auto", "amber"]',
+    "ATTENTION_BACKEND_CHOICES": '["elm"]',
+    "FP4_GEMM_BACKEND_CHOICES": '["auto", "amber"]',
+}
+
+
+def declare(site: Path, choices: dict[str, str]) -> None:
+    """What the fake engine's options accept."""
+    arguments = site / "sglang" / "srt" / "server_args.py"
+    lines = arguments.read_text("utf-8").splitlines()
+    named = {line: line.partition(" = ")[0] for line in lines}
+    kept = [f"{named[line]} = {choices[named[line]]}" if named[line] in choices else line for line in lines]
+    arguments.write_text("\n".join(kept), "utf-8")
+
+
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The tiny engine, of which a server can be started; one GPU, as its driver tells."""
     folder = write_engine(tmp_path / "site")
     fake_engine(folder, version="9.9.0")
-    arguments = folder / "sglang" / "srt" / "server_args.py"
-    lines = arguments.read_text("utf-8").splitlines()
-    named = {line: line.partition(" = ")[0] for line in lines}
-    kept = [f"{named[line]} = {CHOICES[named[line]]}" if named[line] in CHOICES else line for line in lines]
-    arguments.write_text("\n".join(kept), "utf-8")
+    declare(folder, CHOICES)
     program(tmp_path / "bin", "nvidia-smi", SMI.format(pid=os.getpid()))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return folder
 
 
-def go(home: Home, site: Path, **behaviour: Any) -> Concluded:
+def go(
+    home: Home, site: Path, run: str = "servers", minutes: float | None = None, **behaviour: Any
+) -> Concluded:
     model = fake_model(site.parent / "model", **behaviour)
     (model / "tokenizer.json").write_text("{}", encoding="utf-8")
-    asked = {"environment": str(site), "run": "servers", "serve": str(model)}
+    asked = {"environment": str(site), "run": run, "serve": str(model), "gpu_minutes": minutes}
     many = {name: each for name, each in batch_functions().items() if name != "trace_viability"}
     made = setting(
         batches={**many, **setting().batches},
-        policy=Running("servers", serve="m").policy(),
+        policy=Running(run, serve="m").policy(),
         interpreter=(Path(sys.executable), site),
     )
     return start(home, QUESTION, asked, name=NAME, setting=made)
@@ -111,3 +126,35 @@ def test_a_model_that_does_not_start_at_all_is_launched_once(home: Home, site: P
     assert "out of memory" in done.summary
     assert done.answer is not None
     assert done.answer.recommendation is None or not done.answer.recommendation.tested
+
+
+def test_what_gives_the_most_is_launched_again_and_told_with_its_interval(home: Home, site: Path) -> None:
+    add_generator(site, "sglang")
+    declare(site, FEW)
+    done = go(home, site, "benchmarks")
+    assert (done.exit_reason, done.exit_code) == ("answered", 0), done.summary
+    made = [
+        (one["input"].get("launch", 1), one["input"]["settings"]["backends"])
+        for one in documents(transcript(home))
+        if one["kind"] == "called" and one["tool"] == "try_server" and "layers" not in one["input"]
+    ]
+    first, again = [pairs for launch, pairs in made if launch == 1], made[-4:]
+    assert len(made) == len(first) + 4
+    assert [launch for launch, _ in again] == [2, 2, 3, 3]
+    assert [pairs for _, pairs in again[:2]] == [pairs for _, pairs in again[2:]], "in turn"
+    assert all(pairs in first for _, pairs in again)
+    assert done.answer is not None
+    found = done.answer.recommendation
+    assert found is not None
+    assert found.tested
+    assert "3 launches, paired t)" in found.ranked_by[0]
+    assert any("3 launches, paired t)" in one for one in found.alternatives)
+    assert any("one launch on a side: no interval" in one for one in found.alternatives)
+    sound(home, transcript(home))
+
+
+def test_minutes_that_are_used_up_end_it(home: Home, site: Path) -> None:
+    done = go(home, site, minutes=1e-6)
+    assert launches(home) == [(True, {})]
+    assert (done.exit_reason, done.exit_code) == ("stopped", 4), done.summary
+    assert "no more was launched: the 1e-06 minutes are used up" in done.summary

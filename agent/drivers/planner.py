@@ -137,11 +137,12 @@ def conclusion_of(board: Board, preferred: Mapping[str, str] | None = None) -> C
         under=_judged_under(board),
         settings=flags(board),
         launch=engines()[target.engine].launch,
-        preferred=won[0] if won else preferred,
-        because=won[1] if won else None,
+        preferred=won.ran.pairs if won else preferred,
+        because=won.because if won else None,
+        measured=won,
         right=launching.right(board),
         taken=_taken(board),
-        kernels=left(board),
+        kernels=[*left(board), *launching.unlaunched(board)],
         halted=halted(board) or launching.halted(board),
     )
 

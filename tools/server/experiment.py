@@ -39,7 +39,8 @@ from tools.stopping import pause
 
 LOG_LIMIT = 16 << 20
 """Bytes of a log that are kept, its beginning: the first traceback counts."""
-MINUTES = 60.0
+MINUTES, CHECK, LEAST = 60.0, 15.0, 1e-3
+"""For a start; for a check; of whatever is left."""
 SETTLE = 30.0
 """Seconds in which a server that broke its connections may still write why, and end."""
 
@@ -63,6 +64,8 @@ class TryServer(BaseModel):
     """Artifact with what a server of the same model answered, to compare with."""
     minutes: float = Field(default=MINUTES, gt=0, le=600)
     """For the start, while it makes progress."""
+    in_all: float | None = Field(default=None, ge=0)
+    """Minutes for the whole launch, its check and its loads; None: no limit but those of each."""
     loads: Loads | None = None
     """What it is measured with once it has passed the gate; None: it is not."""
     launch: int = Field(default=1, ge=1, le=1000)
@@ -96,6 +99,8 @@ class Launched(Contract):
     ended_seconds: float | None = None
     left: tuple[int, ...] = ()
     memory_left: dict[str, int] = Field(default_factory=dict)
+    seconds: float = 0.0
+    """From the first process to the last."""
 
     @property
     def substituted(self) -> tuple[Used, ...]:
@@ -145,10 +150,11 @@ class _Trial:
     plan: Plan
     gpus: Sequence[Gpu]
     found: dict[str, Any] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
 
     def run(self) -> Launched:
         server: Server | None = None
-        patience = Patience(longest=60 * self.args.minutes)
+        patience = Patience(longest=60 * self._minutes(self.args.minutes))
         uuids = [gpu.uuid for gpu in self.gpus]
         try:
             with launched(
@@ -164,6 +170,12 @@ class _Trial:
             self.found |= {"ended_seconds": server.ended.seconds, "left": server.ended.left}
         self.found["memory_left"] = server.memory_left
         return self._result(outcome, because, level)
+
+    def _minutes(self, most: float) -> float:
+        """``most``, or what is left for all."""
+        if self.args.in_all is None:
+            return most
+        return min(most, max(self.args.in_all - (time.monotonic() - self.began) / 60, LEAST))
 
     def _asked(self, server: Server) -> tuple[Outcome, str, Level]:
         """What is seen of a server that is ready."""
@@ -194,6 +206,7 @@ class _Trial:
             or args.settings.load_format == "dummy",
             engine=server.engine,
             environment=args.environment,
+            minutes=self._minutes(CHECK),
         )
         checked = check_server.run(asked, _Asking(self.context, {server.base_url: server.api_key}))
         assert isinstance(checked, Checked)
@@ -211,7 +224,9 @@ class _Trial:
         settings, model = self.args.settings, Path(self.plan.settings.model)
         own = str(model) if model.is_dir() else settings.model
         seen = measured(
-            loads.model_copy(update={"tokenizer": loads.tokenizer or own}),
+            loads.model_copy(
+                update={"tokenizer": loads.tokenizer or own, "minutes": self._minutes(loads.minutes)}
+            ),
             home=self.context.home,
             environment=self.plan.environment,
             engine=server.engine,
@@ -255,6 +270,7 @@ class _Trial:
             gpu=first.name if first else None,
             gpu_count=len(self.gpus) or None,
             driver=first.driver if first else None,
+            seconds=round(time.monotonic() - self.began, 3),
             **self.found,
         )
 
