@@ -85,6 +85,13 @@ def test_a_claim_against_what_no_gate_refuses_differs_too(engine: Engine) -> Non
     assert (one.says, one.differs) == ("for", False)
 
 
+def test_what_is_hidden_says_nothing(engine: Engine) -> None:
+    before = explained(engine, "birch")
+    engine.add("sglang/test/.notes/weave.py", "# birch supports SM120\n")
+    after = explained(engine, "birch")
+    assert (after.row, after.claims, after.notes) == (before.row, (), before.notes)
+
+
 def test_explain_shows_claims_apart(engine: Engine) -> None:
     engine.edit("sglang/srt/weave.py", "from enum", "# birch is supported on SM100 and SM120\nfrom enum")
     asked = [

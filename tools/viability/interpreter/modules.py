@@ -249,15 +249,18 @@ class World:
                 _shelve(module, decode((self.tree.root / module.file).read_bytes()))
 
     def texts(self, root: str) -> dict[str, bytes]:
-        """File → bytes of every Python file of a top-level package, kept for whoever asks again."""
+        """File → bytes of every Python file of a top-level package that is not hidden, kept for whoever asks
+        again."""
         if root not in self._texts:
             self._texts[root] = dict(self._read(root))
         return self._texts[root]
 
     def _read(self, root: str) -> Iterator[tuple[str, bytes]]:
         for path in sorted((self.tree.root / root).rglob("*.py")):
-            with suppress(OSError):
-                yield path.relative_to(self.tree.root).as_posix(), path.read_bytes()
+            file = path.relative_to(self.tree.root).as_posix()
+            if "/." not in file:
+                with suppress(OSError):
+                    yield file, path.read_bytes()
 
     def imports(self, module: Module) -> tuple[list[ast.stmt], list[str]]:
         """All imports in a module, those in functions as well, and the texts in it that name its package."""
