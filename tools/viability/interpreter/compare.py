@@ -53,6 +53,10 @@ COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
+FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+ORDERING = {"<": "__lt__", ">": "__gt__", "<=": "__le__", ">=": "__ge__"}
+DECLINES = External("builtins.NotImplemented")
+"""What a comparing method gives that leaves it to the other operand."""
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "in": "not in", "not in": "in"}
 
 
@@ -131,9 +135,12 @@ def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
     if name in ("==", "!="):
         same = equal(m, a, b)
         return Unknown(soft=data_only(a, b)) if same is None else same is (name == "==")
-    special = {"<": "__lt__", ">": "__gt__", "<=": "__le__", ">=": "__ge__"}[name]
-    if isinstance(a, Instance) and has_method(a, special):
-        return bare(call_method(m, a, special, [b]))
+    said = _asked(m, (a, ORDERING[name], b), (b, ORDERING[FLIPPED[name]], a))
+    if said is not NotImplemented:
+        return said
+    a, b = _as_tuple(a), _as_tuple(b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return _compare(m, op, a, b)
     try:
         result = function(a, b) if hasattr(a, "release") and hasattr(b, "release") else UNKNOWN
     except TypeError:
@@ -141,10 +148,28 @@ def _compare(m: Machine, op: ast.cmpop, a: Any, b: Any) -> Any:
     return result
 
 
+def _asked(m: Machine, *sides: tuple[Any, str, Any]) -> Any:
+    """What an operand's own method says of the other one, the left one's first; ``NotImplemented`` where
+    neither has one that answers."""
+    for one, method, other in sides:
+        if isinstance(one, Instance) and has_method(one, method):
+            said = bare(call_method(m, one, method, [other]))
+            if said != DECLINES:
+                return said
+    return NotImplemented
+
+
+def _as_tuple(value: Any) -> Any:
+    """A named tuple as the tuple that it is."""
+    named = isinstance(value, Instance) and value.closed
+    if named and any(path.endswith("NamedTuple") for path in value.cls.external_bases):
+        return tuple(deep(field)[0] for field in value.attrs.values())
+    return value
+
+
 def _unknown_test(op: ast.cmpop, a: Any, b: Any) -> Unknown:
     names = {ast.In: "in", ast.NotIn: "not in"}
     name = names.get(type(op)) or COMPARE[type(op)][0]
-    flipped = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
     soft = data_only(a, b)
     if isinstance(a, Unknown) and a.fact and isinstance(b, (*SCALARS, tuple)):
         return Unknown(a.fact, (a.fact, name, b), soft=soft)
@@ -154,7 +179,7 @@ def _unknown_test(op: ast.cmpop, a: Any, b: Any) -> Unknown:
         and isinstance(a, (*SCALARS, tuple))
         and name not in ("in", "not in")
     ):
-        return Unknown(b.fact, (b.fact, flipped.get(name, name), a), soft=soft)
+        return Unknown(b.fact, (b.fact, FLIPPED.get(name, name), a), soft=soft)
     return Unknown(soft=soft)
 
 
@@ -191,11 +216,14 @@ def equal(m: Machine, a: Any, b: Any) -> bool | None:
         return True if a == b else (False if a.root == b.root == "torch" else None)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return None
-    if isinstance(a, Instance):
-        if has_method(a, "__eq__"):
-            return truth(m, call_method(m, a, "__eq__", [b]))[0]
-        if a.closed and isinstance(b, Instance) and a.cls is b.cls:
-            return True if a is b else _all_equal(m, a.attrs, b.attrs)
+    said = _asked(m, (a, "__eq__", b), (b, "__eq__", a))
+    if said is not NotImplemented:
+        return truth(m, said)[0]
+    if isinstance(a, Instance) and a.closed and isinstance(b, Instance) and a.cls is b.cls:
+        return True if a is b else _all_equal(m, a.attrs, b.attrs)
+    a, b = _as_tuple(a), _as_tuple(b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return _same(m, a, b)
     if isinstance(a, Open) or isinstance(b, Open):
         return True if a is b else None
     for side, other in ((a, b), (b, a)):
