@@ -11,6 +11,8 @@ from program import ROOT, agent, one_line
 from tiny_engine import write_engine
 
 from tools.diagnosis.facts import launch_of
+from tools.engines.adapter import engine as adapter
+from tools.engines.flags import discover_flags
 from tools.engines.launches import Reader
 from tools.source.tree import SourceTree
 
@@ -87,6 +89,10 @@ def remarks(reader: Reader, command: str) -> dict[str, list[str]]:
             },
         ),
         (f"{LAUNCH} --quiet loud", {"argument": ["loud"]}),
+        (f"{LAUNCH} --port http", {"value": ["--port"]}),
+        (f"{LAUNCH} --port '' ", {"value": ["--port"]}),
+        (f"{LAUNCH} --port $PORT", {}),
+        (f"{LAUNCH} --port 30_000", {}),
         (f"{LAUNCH} --quiet --port 3", {}),
         (f"{LAUNCH} --port 3 to start it", {}),
     ],
@@ -144,7 +150,7 @@ def test_what_is_no_launch_is_refused_in_one_line(engine: Path) -> None:
     for line, words in (
         ("ls -l", "launches no engine"),
         ("", "launches no engine"),
-        ("'", "launches no engine"),
+        ("vllm serve m --x 'y", "a quote that is not closed"),
     ):
         one_line(agent("explain", "--command", line, "-e", str(engine)), 2, words)
     one_line(agent("explain", "--command", "ollama serve", "-e", str(engine)), 2, "unknown engine")
@@ -170,3 +176,26 @@ def test_public_commands_are_explained_rightly(wheels: Wheels) -> None:
         assert found == {kind: one[kind] for kind in KINDS if one.get(kind)}, one["name"]
         chosen = {components.get(field): value for field, value in settings.fields.items()}
         assert one["chosen"].items() <= chosen.items(), one["name"]
+
+
+def test_numbers_are_told_by_types_and_fields_and_only_where_all_programs_agree() -> None:
+    server = (
+        "class Args:\n    ranks: int = 1\n    share: float | None = None\n    name: str = 'x'\n\n"
+        "def add(parser, told):\n"
+        "    parser.add_argument('--ranks', **told['ranks'])\n"
+        "    parser.add_argument('--share', **told['share'])\n"
+        "    parser.add_argument('--name', **told['name'])\n"
+        "    parser.add_argument('--level', type=int)\n"
+        "    parser.add_argument('--size', type=parse_size)\n"
+    )
+    other = "parser.add_argument('--level', type=str)\n"
+    flags = discover_flags(
+        {"sglang/srt/args.py": server.encode(), "sglang/tool.py": other.encode()}, adapter("sglang")
+    )
+    assert {name: flag.number for name, flag in flags.by_name.items()} == {
+        "--ranks": True,
+        "--share": True,
+        "--name": False,
+        "--level": False,
+        "--size": False,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import PurePosixPath
@@ -46,6 +47,8 @@ def explain_command(
         raise CommandError(f"--command has {len(command)} characters; at most {LONGEST} are read")
     step = launch_of(command)
     if step is None:
+        if _unclosed(command):
+            raise CommandError("--command has a quote that is not closed; expected the whole line, in quotes")
         raise CommandError(
             "--command launches no engine that is known here; expected e.g. "
             "'python -m sglang.launch_server --model-path M', 'vllm serve M', or a docker run of one"
@@ -91,6 +94,14 @@ def explain_command(
     else:
         draw(_lines(document))
     return 1 if fails else 0
+
+
+def _unclosed(command: str) -> bool:
+    try:
+        shlex.split(command)
+    except ValueError:
+        return True
+    return False
 
 
 def _here(home: Home) -> str | None:

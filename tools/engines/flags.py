@@ -41,6 +41,8 @@ class Flag:
     deprecated: bool = False
     own: bool = True
     """Whether the server's parser has it, as far as can be told; else another program of the engine."""
+    number: bool = False
+    """Whether its value is a number and nothing else."""
 
 
 class Flags:
@@ -51,7 +53,9 @@ class Flags:
         for flag in found:
             for name in flag.names:
                 # Where several programs have it, the one that says most of it.
-                self.by_name.setdefault(name, flag)
+                first = self.by_name.setdefault(name, flag)
+                if first.number and not flag.number:
+                    self.by_name[name] = replace(first, number=False)
         self._dashes = dashes
 
     def find(self, given: str) -> Flag | None:
@@ -110,6 +114,7 @@ def _from_calls(module: ast.Module, file: str) -> tuple[list[Flag], bool]:
     """What calls of a parser declare, and whether some of them take their names from elsewhere."""
     found: list[Flag] = []
     loops = False
+    numbers = _numbers(module)
     for node in ast.walk(module):
         if not isinstance(node, ast.Call) or last_name(node.func) != "add_argument":
             continue
@@ -120,8 +125,22 @@ def _from_calls(module: ast.Module, file: str) -> tuple[list[Flag], bool]:
         )
         loops |= any(isinstance(one, ast.JoinedStr) for one in node.args)
         if names:
-            found.append(_from_call(node, names, file))
+            flag = _from_call(node, names, file)
+            # What is told with stars is made of the field of that name.
+            starred = any(one.arg is None for one in node.keywords) and flag.field in numbers
+            found.append(replace(flag, number=flag.number or (starred and not flag.bare)))
     return found, loops
+
+
+def _numbers(module: ast.Module) -> set[str]:
+    """Names of fields that hold numbers in every class of a file that has them."""
+    kinds: dict[str, bool] = {}
+    for node in ast.walk(module):
+        for item in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                name = item.target.id
+                kinds[name] = kinds.get(name, True) and _is_number(item.annotation)
+    return {name for name, number in kinds.items() if number}
 
 
 def _from_fields(module: ast.Module, file: str, *, every: bool) -> Iterator[Flag]:
@@ -147,6 +166,7 @@ def _from_call(call: ast.Call, names: tuple[str, ...], file: str) -> Flag:
         line=call.lineno,
         bare="store_true" in action or "store_false" in action,
         deprecated="deprecat" in action.lower(),
+        number="type" in keywords and _is_number(keywords["type"]),
     )
 
 
@@ -157,7 +177,22 @@ def _from_field(name: str, item: ast.AnnAssign, metadata: ast.Call | None, file:
         told = ast.walk(keywords[key]) if key in keywords else ()
         names += [one.value for one in told if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     bare = re.search(r"\bbool\b", ast.unparse(item.annotation)) is not None
-    return Flag(name, tuple(names), file, item.lineno, bare)
+    number = "type" not in keywords and _is_number(item.annotation)
+    return Flag(name, tuple(names), file, item.lineno, bare, number=number)
+
+
+def _is_number(kind: ast.expr) -> bool:
+    """Whether a type, as annotations and parsers name it, is ``int`` or ``float``, or none at all."""
+    match kind:
+        case ast.Subscript(value=head, slice=ast.Tuple(elts=[first, *_])) if last_name(head) not in _TYPES:
+            return _is_number(first)
+        case ast.Subscript(value=head, slice=inner) if last_name(head) == "Optional":
+            return _is_number(inner)
+        case ast.BinOp(op=ast.BitOr(), left=left, right=ast.Constant(value=None)):
+            return _is_number(left)
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+            return _is_number(left) and _is_number(right)
+    return isinstance(kind, ast.Name) and kind.id in ("int", "float")
 
 
 def _described(annotation: ast.expr) -> tuple[bool, ast.Call | None]:

@@ -19,6 +19,10 @@ _GPUS = re.compile(r"""--gpus[= ]+['"\\]*(?:(device=)([\w,-]+)|([0-9]{1,6})\b)""
 _PORT = re.compile(r"(?:^|\s)(?:-p|--publish)[= ]+(?:[\d.]+:)?\d+:([0-9]{1,5})\b")
 _SWITCHED = ("--no-", "-O")
 """Beginnings of flags that a parser takes in forms of its own."""
+_NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[kKmMgGtT]?|auto|[Nn]one|[-+]?inf")
+"""What parsers take for a number, short forms of large ones too."""
+_FILLED_IN = re.compile(r"[$<>{}]|\b[A-Z]$")
+"""A value that stands for another one, in a script or a text."""
 _LOCAL = ("127.0.0.1", "localhost")
 
 
@@ -92,6 +96,9 @@ class Reader:
                 remarks.append(remark("argument", name=value, text=text, fails=True))
                 value = True
             fields[flag.field], names[flag.field] = value, name
+            if flag.number and isinstance(value, str) and not _is_number(value):
+                text = f"{name} takes a number, not {value[:60]!r}"
+                remarks.append(remark("value", text=text, fails=True))
             remarks += self._value(name, flag.field, value)
         remarks += self._unused(names)
         remarks += self._together(command, fields, variables)
@@ -179,6 +186,10 @@ class Reader:
             near = get_close_matches(name, sorted(every), 2, 0.8)
             meant = f"; nearest: {', '.join(near)}" if near else ""
             yield Remark("variable", name, f"nothing here reads the variable {name}{meant}")
+
+
+def _is_number(value: str) -> bool:
+    return bool(_NUMBER.fullmatch(value.strip()) or _FILLED_IN.search(value))
 
 
 def _number(value: Any) -> int | None:
