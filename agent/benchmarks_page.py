@@ -78,22 +78,38 @@ def markdown(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def page(document: Mapping[str, Any]) -> Iterator[str]:
-    yield (
+    yield head("Benchmarks")
+    yield "<h1>Benchmarks</h1>\n"
+    yield from sections(document)
+    yield "</body></html>\n"
+
+
+def head(title: str) -> str:
+    """The beginning of a page that runs nothing and asks nobody."""
+    return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>Benchmarks</title>\n<style>{STYLE}</style></head>\n<body><h1>Benchmarks</h1>\n"
-        "<p>The launch is the unit: intervals are over launches, at 95 %.</p>\n"
+        f"<title>{escape(squeeze(title))}</title>\n<style>{STYLE}</style></head>\n<body>"
     )
+
+
+def sections(document: Mapping[str, Any]) -> Iterator[str]:
+    """Plots, then tables, as HTML."""
+    yield "<p>The launch is the unit: intervals are over launches, at 95 %.</p>\n"
     for one in plots(document):
         yield f"<p>{one}</p>\n"
     for heading, rows in _tables(document):
-        yield f"<h2>{escape(squeeze(heading))}</h2>\n<table>"
-        for number, row in enumerate(rows):
-            tag = "td" if number else "th"
-            yield "<tr>" + "".join(f"<{tag}>{escape(squeeze(cell))}</{tag}>" for cell in row) + "</tr>\n"
-        yield "</table>\n"
-    yield "</body></html>\n"
+        yield f"<h2>{escape(squeeze(heading))}</h2>\n{table(rows)}\n"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """``rows`` as HTML; the first names the columns."""
+    parts = []
+    for number, row in enumerate(rows):
+        tag = "td" if number else "th"
+        parts.append("<tr>" + "".join(f"<{tag}>{escape(squeeze(cell))}</{tag}>" for cell in row) + "</tr>\n")
+    return f"<table>{''.join(parts)}</table>"
 
 
 def _tables(document: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]:

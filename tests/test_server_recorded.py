@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from program import ROOT
 
 from agent.cli.main import run
@@ -64,3 +65,16 @@ def test_our_share_of_the_time_of_a_load_is_small() -> None:
     measured = [one["benchmark"] for one in outputs() if one["benchmark"] is not None]
     assert len(measured) == 6
     assert all(one["overhead"] < 0.01 * one["seconds"] for one in measured)
+
+
+def test_its_report_has_plots(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(RECORDED), "--html"]) == 0
+    page = capsys.readouterr().out
+    assert page.count("<svg") == 1
+    assert "<pre>/opt/torch/.venv/bin/python3 -P -m sglang.launch_server" in page
+    assert "else attention=flashinfer, moe_runner=triton: no difference shown" in page
+    assert "<script" not in page
+    assert run(["report", str(RECORDED), "--markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "## Most output" in text
+    assert text.count("<svg") == 1

@@ -79,15 +79,31 @@ def _results(home: Home, given: str) -> list[dict[str, Any]]:
     if path.is_file() and path.suffix != ".jsonl":
         return _of_file(path)
     from agent.cli.transcripts import find_transcript
-    from agent.session import board_of
-    from memory.artifacts import Artifacts
 
-    board = board_of(find_transcript(home, given, last=False), Artifacts(home.artifacts))
-    found = [board.output(called.call) for tool in MEASURE for called, _ in board.results(tool)]
-    launches = [one for one in found if isinstance(one, dict)]
+    launches = _launches(home, find_transcript(home, given, last=False))
     if not launches:
         raise CommandError(f"{given} measured no server; see: agent transcripts list")
     return launches
+
+
+def _launches(home: Home, path: Path) -> list[dict[str, Any]]:
+    from agent.session import board_of
+    from memory.artifacts import Artifacts
+
+    board = board_of(path, Artifacts(home.artifacts))
+    found = [board.output(called.call) for tool in MEASURE for called, _ in board.results(tool)]
+    return [one for one in found if isinstance(one, dict)]
+
+
+def measured_in(home: Home, path: Path) -> dict[str, Any] | None:
+    """What was measured in a transcript, side by side; None where nothing was."""
+    from tools.benchmark.comparing import document, sides_of
+    from transcripts.reader import records
+
+    if not any(one.data.get("tool") in MEASURE for one in records(path)):
+        return None
+    sides = [side for side in sides_of(path.stem, _launches(home, path)) if side.keys()]
+    return document(sides) if sides else None
 
 
 def _of_file(path: Path) -> list[dict[str, Any]]:

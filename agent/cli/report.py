@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--last", is_flag=True, help="The newest transcript.")
 @click.option("--all", "everything", is_flag=True, help="Every row.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Markdown with all evidence on stdout.")
+@click.option("--html", "as_html", is_flag=True, help="One page on stdout, with plots of what was measured.")
 @click.option("--upstream", "as_upstream", is_flag=True, help="A bug report to paste, nothing private in it.")
 @click.option("--about", metavar="COMPONENT/BACKEND", help="With --upstream: what it is about.")
 @json_option
@@ -31,6 +32,7 @@ def report(
     last: bool,
     everything: bool,
     as_markdown: bool,
+    as_html: bool,
     as_upstream: bool,
     about: str | None,
     as_json: bool,
@@ -42,6 +44,7 @@ def report(
       agent report --last
       agent report 20260307-3f --all
       agent report --last --markdown > answer.md
+      agent report --last --html > answer.html
       agent report --last --upstream --about moe_runner/flashinfer_trtllm > issue.md
     """
     path = find_transcript(the_home(), transcript, last=last)
@@ -53,6 +56,15 @@ def report(
         raise CommandError("--about is for --upstream")
     if as_upstream:
         sys.stdout.write(_upstream(path, about))
+        return 0
+    if as_html:
+        from agent.cli.benchmark_compare import measured_in
+        from agent.reasons import undecided
+        from agent.report_page import page
+
+        answer = _concluded(path).answer
+        assert answer is not None, "a plain look said so"
+        sys.stdout.writelines(page(answer, undecided(_hypotheses(path)), measured_in(the_home(), path)))
         return 0
     try:
         drawn = _drawn(concluded["answer"], path, _plain_hypotheses, everything, as_markdown, as_json)
@@ -127,7 +139,11 @@ def _drawn(
     if as_markdown:
         from agent.markdown import markdown
 
-        return markdown(answer, why)
+        from agent.benchmarks_page import markdown as measured
+        from agent.cli.benchmark_compare import measured_in
+
+        found = measured_in(the_home(), path)
+        return markdown(answer, why) + ("\n" + "".join(measured(found)) if found is not None else "")
     return screen(answer, everything=everything, width=width(), why=why)
 
 
