@@ -97,11 +97,12 @@ def _launches(home: Home, path: Path) -> list[dict[str, Any]]:
 
 def measured_in(home: Home, path: Path) -> dict[str, Any] | None:
     """What was measured in a transcript, side by side; None where nothing was."""
-    from tools.benchmark.comparing import document, sides_of
     from transcripts.reader import records
 
     if not any(one.data.get("tool") in MEASURE for one in records(path)):
         return None
+    from tools.benchmark.comparing import document, sides_of
+
     sides = [side for side in sides_of(path.stem, _launches(home, path)) if side.keys()]
     return document(sides) if sides else None
 

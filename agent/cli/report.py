@@ -137,13 +137,15 @@ def _drawn(
         return dict(answer if isinstance(answer, dict) else answer.model_dump(mode="json"))
     why = undecided(hypotheses(path)) if everything or as_markdown else {}
     if as_markdown:
+        from agent.cli.benchmark_compare import measured_in
         from agent.markdown import markdown
 
-        from agent.benchmarks_page import markdown as measured
-        from agent.cli.benchmark_compare import measured_in
-
         found = measured_in(the_home(), path)
-        return markdown(answer, why) + ("\n" + "".join(measured(found)) if found is not None else "")
+        if found is None:
+            return markdown(answer, why)
+        from agent.benchmarks_page import markdown as measured
+
+        return markdown(answer, why) + "\n" + "".join(measured(found))
     return screen(answer, everything=everything, width=width(), why=why)
 
 
