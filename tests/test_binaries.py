@@ -22,6 +22,7 @@ from memory.architecture import parse_architecture
 from memory.home import Home
 from tools.binaries.cubin import kernels, target_of
 from tools.binaries.elf import BinaryError, read_elf
+from tools.binaries.emptied import kernels_for
 from tools.binaries.fatbin import device_images, walk
 from tools.binaries.host import host
 from tools.binaries.launched import launched, operator_listing
@@ -424,3 +425,10 @@ def test_a_real_wheel_tells_what_its_library_holds(wheels: Wheels) -> None:
         True,
         False,
     ]
+
+
+def test_a_cubin_alone_has_kernels_as_one_in_a_library_has(tmp_path: Path) -> None:
+    (tmp_path / "weave.cubin").write_bytes(cubin("sm_120a", {"full": [0x7, 0x94D], "hollow": [0x94D]}))
+    found = kernels_for(tmp_path / "weave.cubin", parse_architecture("sm120"))
+    assert {one.name: one.stub for one in found} == {"full": False, "hollow": True}
+    assert kernels_for(tmp_path / "weave.cubin", parse_architecture("sm90")) == []

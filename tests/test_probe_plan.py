@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from memory.architecture import parse_architecture
 from memory.home import Home
 from tools.environment.adopt import adopt
 from tools.environment.model import Environment
 from tools.errors import ToolError
 from tools.probe.pack import make_plan, pack
-from tools.probe.plan import backends_of, cells_of
+from tools.probe.plan import backends_of, cells_of, modules_of
+from tools.probe.reaching import modules_reached
 from tools.probe.results import plan_of
 from tools.probe.sizing import shapes_of
 
@@ -179,3 +181,28 @@ def test_sizes_are_those_of_the_model_as_a_rank_holds_them(tmp_path: Path) -> No
 def test_a_config_that_says_no_sizes_is_refused(config: str, tp: int, says: str) -> None:
     with pytest.raises(ToolError, match=says):
         shapes_of(config, tp, DEFAULT)
+
+
+def test_kernels_that_triton_compiles_are_found_where_the_installed_engine_has_them(tmp_path: Path) -> None:
+    info = tmp_path / "sglang-9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 9.9\n")
+    (info / "RECORD").write_text("sglang/__init__.py,,\n")
+    folder = tmp_path / "sglang" / "some" / "where"
+    folder.mkdir(parents=True)
+    (tmp_path / "sglang" / "__init__.py").write_text("")
+    (folder / "fp8_kernel.py").write_text("def _w8a8_block_fp8_matmul(A, B):\n    pass\n")
+    (folder / "other.py").write_text("def fused_moe_kernel(a):\n    pass\n")
+    environment = adopt(tmp_path)
+    (cell,) = modules_of(environment, parse_architecture("sm90"), (), (), 1)
+    assert (cell.component, cell.function) == (
+        "fp8_gemm",
+        "sglang.some.where.fp8_kernel:_w8a8_block_fp8_matmul",
+    )
+    assert (cell.maker, cell.given["A"]) == ("triton", "*fp8e4nv")
+    assert make_plan(environment, [cell]).libraries == {"sglang": "9.9"}
+    names = ("_w8a8_block_fp8_matmul", "fp8_kernel")
+    trace = {"row": {"runs_instead": None}, "hops": [{"says": f"calls {'.'.join(names)}", "text": ""}]}
+    assert modules_reached([cell], "fp8_gemm", "triton", [trace], environment) == [cell]
+    assert modules_reached([cell], "attention", "triton", [trace], environment) == []
+    assert modules_reached([cell], "fp8_gemm", "loom", [trace], environment) == [], "it only falls back to it"

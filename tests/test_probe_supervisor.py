@@ -5,6 +5,7 @@ No kernel runs here: cells that try the stand itself do, in real processes, with
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import resource
@@ -319,3 +320,70 @@ def test_a_module_is_compiled_refused_by_its_library_or_by_the_compiler(
     assert go(folder, "--cell", "one", env=environment).returncode == 0
     (failed,) = rows(folder)
     assert failed["error"]["message"].startswith("b.cu(7): error: no such loom\n")
+
+
+TRITON = """\
+import types
+
+class GPUTarget:
+    def __init__(self, backend, arch, warp_size):
+        self.arch = arch
+
+class ASTSource:
+    def __init__(self, fn, signature, constexprs):
+        self.told = dict(signature), dict(constexprs)
+
+def compile(source, target):
+    types, values = source.told
+    if types["a"] == "*fp8e4nv" and target.arch < 89:
+        raise ValueError("type fp8e4nv not supported in this architecture")
+    return __import__("types").SimpleNamespace(
+        hash="cafe", asm={"cubin": repr((target.arch, types, values)).encode()})
+"""
+LOOM = """\
+class Jitted:
+    def __init__(self, fn):
+        self.fn, self.arg_names = fn, list(fn.__code__.co_varnames)
+
+class Tuned:
+    def __init__(self, fn):
+        self.fn = fn
+
+class constexpr:
+    pass
+
+@Tuned
+@Jitted
+def weave(a, stride, mask, WIDTH: constexpr, KIND: constexpr, DEEP: constexpr = 2, aux=None, number=0):
+    pass
+"""
+
+
+def test_a_kernel_of_triton_is_compiled_for_an_architecture(packed: Any, site: Path) -> None:
+    for name in ("triton", "triton/backends", "triton/language"):
+        (site / name).mkdir()
+        (site / name / "__init__.py").write_text("bfloat16 = 'a type'\n" if "language" in name else "")
+    (site / "triton" / "compiler.py").write_text(TRITON)
+    (site / "triton" / "backends" / "compiler.py").write_text(TRITON)
+    (site / "loom.py").write_text(LOOM)
+    told = {"a": "*fp8e4nv", "mask": "none", "WIDTH": 64, "KIND": "triton.language.bfloat16"}
+    cells = [
+        cell("compile").model_copy(
+            update={"id": f"{arch} {len(given)}", "kind": "compile", "maker": "triton", "arch": arch}
+            | {"function": "loom:weave", "given": given}
+        )
+        for arch, given in (("sm90", told), ("sm80", told), ("sm90", {"a": "*bf16"}))
+    ]
+    folder = packed(*cells)
+    assert go(folder).returncode == 0
+    made, refused, lacking = rows(folder)
+    (code,) = made["compiled"]["objects"]
+    assert Path(code).is_relative_to(folder / "cache")
+    arch, types, values = ast.literal_eval(Path(code).read_text())
+    assert arch == 90
+    assert {name for name, kind in types.items() if kind == "constexpr"} == set(values)
+    assert (types["a"], types["stride"], types["number"]) == ("*fp8e4nv", "i32", "i32")
+    assert values == {"mask": None, "WIDTH": 64, "KIND": "a type", "DEEP": 2, "aux": None}
+    assert refused["error"]["message"] == "type fp8e4nv not supported in this architecture"
+    assert (lacking["ended"], lacking["error"]["type"]) == ("unfit", "UnfitError")
+    assert "nothing is told of the argument WIDTH of weave" in lacking["error"]["message"]

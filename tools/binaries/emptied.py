@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from memory.architecture import Architecture, ArchitectureError, images
-from tools.binaries.cubin import Kernel
-from tools.binaries.elf import read_elf
+from tools.binaries.cubin import Kernel, kernels, target_of
+from tools.binaries.elf import CUDA_MACHINE, read_elf
 from tools.binaries.fatbin import Kind, device_images
 from tools.binaries.launched import kernels_in
 from tools.binaries.library import mapped
@@ -18,6 +18,8 @@ def kernels_for(path: Path, arch: Architecture) -> list[Kernel]:
     Raises :class:`BinaryError`."""
     with mapped(path) as data:
         elf = read_elf(data)
+        if elf.machine == CUDA_MACHINE:
+            return list(kernels(elf)) if _runs(target_of(elf), arch) else []
         return [
             kernel
             for image in device_images(elf)

@@ -39,6 +39,7 @@ def make_plan(environment: Environment, cells: Sequence[Cell], arch: Architectur
     """``arch``: what is compiled for, where the cells are modules to be compiled."""
     scripts = {name: hashlib.sha256(data).hexdigest() for name, data in _scripts().items()}
     used = {operations()["operation"][cell.operation]["distribution"] for cell in cells if cell.operation}
+    used |= {cell.function.partition(".")[0] for cell in cells if not cell.operation}
     data = operations()
     limits = {key: data["limits"][key] for key in ("memory_bytes", "gpu_memory_share", "caches", "carried")}
     if arch is not None:

@@ -196,11 +196,35 @@ def modules_of(
         and arch.name in one.get("archs", [arch.name])
         and (not components or operation["component"] in components)
     ]
+    found += [one for one in _kernels(environment, arch) if not components or one.component in components]
     wanted = [cell for cell in found if not backends or _meant(cell, backends)]
     if not wanted:
         there = ", ".join(cell.backend for cell in found) or "none"
         raise ToolError(f"no module to compile for {arch.name} there; modules are known for: {there}")
     return tuple(wanted)
+
+
+def _kernels(environment: Environment, arch: Architecture) -> Iterator[Cell]:
+    """Kernels that are compiled without a module around them, each where the installed version has it."""
+    data = operations()
+    for one in data["kernel"]:
+        if one["distribution"] not in map(distribution, environment.packages):
+            continue
+        tree = environment.tree()
+        for symbol in symbols_named(tree, one["name"], one["distribution"], include=f"**/{one['file']}"):
+            if symbol.name == one["name"]:
+                yield Cell(
+                    id=f"{one['name']} on {arch.name}",
+                    kind="compile",
+                    component=one["component"],
+                    backend=one["name"],
+                    function=f"{symbol.file.removesuffix('.py').replace('/', '.')}:{one['name']}",
+                    maker=one["maker"],
+                    choice=one["maker"],
+                    arch=arch.name,
+                    seconds=data["limits"]["compile_seconds"],
+                    given=one["arguments"],
+                )
 
 
 def _rounded(values: Sequence[int], step: int) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from tools.probe.pack import make_plan
 from tools.probe.plan import Cell, Plan, backends_of, cells_of, modules_of, operations
 
 QUANTISATION = "quantisation"
+_PARTS = re.compile("[_-]")
 _NAME = re.compile(r"\w+")
 
 
@@ -160,8 +161,8 @@ def _there(cells: partial[tuple[Cell, ...]]) -> tuple[Cell, ...]:
 
 def _tests(cell: Cell, one: Reached, environment: Environment, quantisation: str | None) -> bool:
     """Whether the cell is of an operation that the backend leads to, as the backend calls it."""
-    operation = operations()["operation"][cell.operation]
-    function = operation["function"]
+    operation = operations()["operation"].get(cell.operation, {})
+    function = operation.get("function", cell.function)
     if cell.component != one.component or function.partition(":")[2] not in one.names:
         return False
     if cell.kind == "kernel" and quantisation is not None:
@@ -170,6 +171,8 @@ def _tests(cell: Cell, one: Reached, environment: Environment, quantisation: str
             return False  # "fp8_block" is one of several kinds of "fp8"
     if cell.choice is None:
         return True
+    if not operation:
+        return cell.choice in _PARTS.split(one.backend)  # not where it is only what is fallen back to
     if function.partition(":")[2][0].isupper():
         return cell.choice == AUTO  # a wrapper that an engine makes and plans
     return cell.choice in _meant(one.runs or one.backend, backends_of(environment, function) or ())
@@ -177,5 +180,5 @@ def _tests(cell: Cell, one: Reached, environment: Environment, quantisation: str
 
 def _meant(backend: str, choices: tuple[str, ...]) -> tuple[str, ...]:
     """Which of an operation's backends the engine's is: those in its name, else the library's own choice."""
-    parts = {backend, *re.split(r"[_-]", backend)}
+    parts = {backend, *_PARTS.split(backend)}
     return tuple(one for one in choices if one in parts) or (AUTO,)

@@ -14,7 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from . import triton_kernel
 from .arrays import the_torch
+
+TRITON = "triton"
+"""The maker of cells whose function is a kernel of it, not one that makes a module."""
 
 OBJECT = re.compile(r"^build (\S+): (?:\w*compile)\b", re.M)
 KERNELS = re.compile(r"^build (\S+): (?:\w*cu\w*compile)\b", re.M)
@@ -37,6 +41,8 @@ def _value(told: Any) -> Any:
 def run(cell: dict[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
     """``compiled``: the module, its units, those that were compiled (paths of objects), seconds, and whether
     all of them were in the cache already. Raises what the library raises, or :class:`CompileError`."""
+    if cell["maker"] == TRITON:
+        return triton_kernel.run(cell, stage)
     stage("importing the library")
     module, _, name = cell["function"].partition(":")
     generator = getattr(importlib.import_module(module), name)
