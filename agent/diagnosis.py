@@ -93,15 +93,19 @@ def _short(file: str) -> str:
 
 def _cause(found: Mapping[str, Any]) -> Iterator[Line]:
     cause = found["cause"]
-    yield [("", "")]
     if cause is None:
         if found["first"] is not None or found["follows"]:
+            yield [("", "")]
             yield [("cause: not known here; no message that is known fits, and nothing is guessed", "yellow")]
         return
+    yield [("", "")]
     sure = "cause" if cause["certain"] else "likely cause"
     if cause["guess"]:
         yield [("cause: not known here; no message that is known fits", "yellow")]
         sure = "by the place where it failed, perhaps"
+    elif cause["noticed"]:
+        yield [("nothing in the log says that something failed", "green")]
+        sure = "noticed"
     yield [(f"{sure}: ", "bold"), (f"{cause['means']} ({cause['outcome']})", "red")]
     if found["first"] is None or cause["line"] != found["first"]["end"]:
         yield [(f"  line {cause['line']}: {shorten(cause['text'], 160)}", "")]

@@ -506,3 +506,18 @@ def test_records_of_errors_are_what_is_left_where_no_exception_is_named() -> Non
     # Servers refuse requests in the words in which they refuse settings, and go on.
     refused = "(APIServer pid=7) ERROR 12-10 03:24:54 [maple.py:4] maple_len (9) exceeds the maximum\n"
     assert diagnosed(refused).cause is None
+
+
+def test_what_is_wrong_though_nothing_fails_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "served.log"
+    path.write_text("INFO 06-27 10:14:30 [a.py:1] Using 'MARLIN' NvFp4 MoE backend\nvLLM is up\n")
+    found = document(str(path))
+    assert (found["cause"]["kind"], found["cause"]["noticed"]) == ("fallback", True)
+    shown = agent("diagnose", str(path)).stdout
+    assert "nothing in the log says that something failed" in shown
+    assert "noticed: other code runs than was asked for" in shown
+    waits = "INFO 05-15 03:18:39 [s.py:9] No available shared memory broadcast block found in 60 s\n"
+    assert diagnosed(waits * 3).cause is None
+    found_hung = diagnosed(waits * 12).cause
+    assert found_hung is not None
+    assert (found_hung.kind, found_hung.certain) == ("hang", False)

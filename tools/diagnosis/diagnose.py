@@ -44,6 +44,8 @@ class Cause(Contract):
     signature: str | None
     certain: bool
     guess: bool = False
+    noticed: bool = False
+    """Whether nothing failed, and this is wrong all the same."""
     advice: str
     cases: tuple[str, ...] = ()
     """Public cases, by address."""
@@ -186,7 +188,7 @@ def _cause(reading: Reading) -> Cause | None:
             return _by_signature(told, certain=False)
         first, kind = next(_alone(reading.also), (None, None))
     if kind is None or first is None:
-        return None
+        return _silent(reading)
     return Cause(
         kind=kind.kind,
         means=CLASSES[kind.kind],
@@ -198,6 +200,25 @@ def _cause(reading: Reading) -> Cause | None:
         guess=kind.guess,
         advice=kind.advice,
     )
+
+
+_SILENT = frozenset({"fallback", "numbers", "missing_code"})
+"""Classes of what is wrong although nothing fails."""
+_WAITS = 10
+"""Times that something says it waits which make a hang likely."""
+
+
+def _silent(reading: Reading) -> Cause | None:
+    """What a log that holds no failure says all the same; else None."""
+    if reading.first is not None or reading.follows:
+        return None
+    mild = [match for match in reading.matches if not match.signature.fatal and not match.signature.after]
+    waits = sum(match.signature.kind == "hang" for match in mild) >= _WAITS
+    told = (one for one in mild if one.signature.kind in _SILENT or (waits and one.signature.kind == "hang"))
+    found = next(told, None)
+    if found is None:
+        return None
+    return _by_signature(found, certain=False).model_copy(update={"noticed": True})
 
 
 def by_gate(found: Diagnosis, gate: Gate) -> Diagnosis:

@@ -44,7 +44,7 @@ def classed(
     not be quoted, though engines print it."""
     with log.open("rb") as file:
         found = diagnose(file)
-    cause = found.cause
+    cause = found.cause if found.cause is not None and not found.cause.noticed else None
     words = _words(found, log)
     told = f"{words} ({stalled})" if stalled else words
     if _full(log):
@@ -76,7 +76,7 @@ def hide(log: Path, secret: str) -> None:
 def _words(found: Diagnosis, log: Path) -> str:
     if found.first is not None:
         return " ".join(f"{found.first.error}: {found.first.message}".split()).rstrip(": ")[:LONGEST]
-    if found.cause is not None:
+    if found.cause is not None and not found.cause.noticed:
         return " ".join(found.cause.text.split())[:LONGEST]
     size = log.stat().st_size
     if size == 0:
