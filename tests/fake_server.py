@@ -42,11 +42,10 @@ class Behaviour:
     """Everything right by default. Requests are busy "together" from ``crowd`` on."""
 
     crash: str = ""
-    """At the start: ``import``, ``memory``, ``port``, ``silent`` or ``kernel``, each with such a log."""
+    """At the start: ``import``, ``memory``, ``port``, ``silent`` or ``kernel``, each with such a log;
+    ``linger``: it says that its port is taken, and then does nothing more, but does not end."""
     crash_times: int = 1000
     """How many starts crash; those after that do not."""
-    lingers: bool = False
-    """Where its port is taken it says so and then does nothing more, but does not end."""
     never_healthy: bool = False
     """Starts, logs, and then nothing more happens."""
     slow: int = 0
@@ -471,6 +470,9 @@ time.sleep(600)
 def crash(engine: str, kind: str) -> None:
     if kind == "silent":
         os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "linger":
+        log(engine, "[Errno 98] error while attempting to bind on address: address already in use", "ERROR")
+        threading.Event().wait()
     source, error = CRASHES[kind]
     print(TRACEBACK.format(engine=engine, source=source, error=error), file=sys.stderr, flush=True)
     log(engine, "Subprocess scheduler_0 crashed with exit code 1. Triggering SIGQUIT for cleanup...", "ERROR")
@@ -529,10 +531,7 @@ def main() -> None:
     Handler.fake = fake
     try:
         server = Listener(("127.0.0.1", int(given["port"])), Handler)
-    except OSError as error:
-        if behaviour.lingers:
-            log(engine, f"error while attempting to bind on address: {str(error).lower()}", "ERROR")
-            threading.Event().wait()
+    except OSError:
         scheduler.kill()
         crash(engine, "port")
     if behaviour.never_healthy:

@@ -123,14 +123,20 @@ def test_three_taken_ports_are_enough(planned: Callable[..., Plan], home: Home) 
 def test_a_server_that_lingers_without_its_port_is_not_waited_for(
     planned: Callable[..., Plan], home: Home
 ) -> None:
+    said: list[str] = []
+    plan, brief = planned(crash="linger", crash_times=1), Patience(taken=0.5)
+    with launched(plan, home, said.append, patience=brief) as server:
+        assert server.alive()
+    assert sum("somebody else took the port" in line for line in said) == 1
+
+
+def test_a_port_that_is_taken_is_not_even_tried(planned: Callable[..., Plan], home: Home) -> None:
+    said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         numbers = iter([stranger.getsockname()[1], free_port()])
-        brief = Patience(taken=0.5)
-        with launched(
-            planned(lingers=True), home, silent, ports=lambda: next(numbers), patience=brief
-        ) as server:
+        with launched(planned(), home, said.append, ports=lambda: next(numbers)) as server:
             assert server.alive()
-    assert next(numbers, None) is None
+    assert sum("starts on port" in line for line in said) == 1
 
 
 def test_nobody_else_is_taken_for_the_server(planned: Callable[..., Plan], home: Home) -> None:

@@ -10,6 +10,8 @@ import contextlib
 import math
 import socket
 import subprocess
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import psutil
 import pytest
 from cpu_engines import CpuEngine, tiny_model
 from holder import holding
+from small_disk import small_disk
 
 from memory.home import Home
 from memory.terms import Outcome
@@ -73,13 +76,15 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 
 def test_a_whole_life(engine: CpuEngine, model: Path, home: Home) -> None:
-    """A port that is taken, another one, tokens, an end: and nothing is left."""
+    """A port that is taken, another one, tokens, an end: nothing is left, no temporary file either."""
+    sockets = set(Path(tempfile.gettempdir()).glob("*-*-*-*-*"))
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         numbers = ports(stranger.getsockname()[1])
         plan = engine.plan(home, model)
         with launched(plan, home, tell, ports=lambda: next(numbers)) as server:
             there = marked(server.name)
             assert len(there) >= 2
+            temporary = Path(there[0].environ()["TMPDIR"])
             answers = [complete(server, prompt) for prompt in PROMPTS]
             SAID[engine.name] = [answer["text"] for answer in answers]
             assert [complete(server, prompt)["text"] for prompt in PROMPTS] == SAID[engine.name]
@@ -90,6 +95,8 @@ def test_a_whole_life(engine: CpuEngine, model: Path, home: Home) -> None:
     assert server.ended is not None
     assert server.ended.left == ()
     assert gone(there)
+    assert not temporary.exists()
+    assert set(Path(tempfile.gettempdir()).glob("*-*-*-*-*")) <= sockets
     assert server.api_key not in server.log.read_text("utf-8", "replace")
 
 
@@ -109,6 +116,55 @@ def test_a_process_that_is_killed_is_noticed_and_the_rest_ended(
         assert failure.ready
         assert failure.outcome in (Outcome.CRASHED, Outcome.START_FAILED, Outcome.ENVIRONMENT_SUSPECT)
     assert gone(there)
+
+
+def test_one_that_is_killed_while_it_starts_is_a_start_that_failed(
+    engine: CpuEngine, model: Path, home: Home
+) -> None:
+    killed = threading.Event()
+
+    def kill(name: str) -> None:
+        while not killed.is_set():
+            there = marked(name)
+            below = [one for one in there if one.ppid() in {other.pid for other in there}]
+            if len(there) > 2 and below:
+                with contextlib.suppress(psutil.Error):
+                    max(below, key=lambda one: one.create_time()).kill()
+                    killed.set()
+            killed.wait(0.2)
+
+    def started(text: str) -> None:
+        if "starts on port" in text:
+            (name,) = [one.name for one in (home.root / "servers").iterdir()]
+            threading.Thread(target=kill, args=(name,), daemon=True).start()
+
+    try:
+        with pytest.raises(StartError) as caught, launched(engine.plan(home, model), home, started):
+            pass
+    finally:
+        killed.set()
+    assert caught.value.failure.outcome not in (Outcome.OK, Outcome.START_TIMEOUT)
+    (name,) = [one.name for one in (home.root / "servers").iterdir()]
+    assert marked(name) == []
+
+
+def test_a_disk_that_is_full_is_said_to_be_one(engine: CpuEngine, model: Path, tmp_path: Path) -> None:
+    """It fills up while the server starts."""
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        home = Home(disk / "home").prepare()
+
+        def fill(text: str) -> None:
+            if "starts on port" in text:
+                with (disk / "ballast").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                    while True:
+                        file.write(b"x" * 512)
+
+        plan = engine.plan(home, model)
+        with pytest.raises((ToolError, StartError)) as caught, launched(plan, home, fill):
+            pass
+        assert "space" in str(caught.value) or "disk" in str(caught.value)
+        (name,) = [one.name for one in (home.root / "servers").iterdir()]
+        assert marked(name) == []
 
 
 HOLDER = """\

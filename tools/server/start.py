@@ -153,6 +153,8 @@ def launched(
         for attempt in range(TRIES):
             try:
                 port = (ports or free_port)()
+                if not is_free(port):  # else it would be known only when all is loaded
+                    raise _PortTakenError
                 name = secrets.token_hex(6)
                 with (
                     places(home, name) as where,
@@ -236,6 +238,17 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody has it at this moment."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _await_ready(
