@@ -49,6 +49,7 @@ def _cards(gpus: Sequence[Gpu], settings: GpuSettings, packages: Mapping[str, st
     if len(gpus) > 1:
         yield peers(_peers())
         yield _joined(settings.topology)
+    yield from numa(settings.topology, [gpu.index for gpu in gpus])
 
 
 def _driver(driver: str, serves: str | None, packages: Mapping[str, str]) -> Check:
@@ -117,6 +118,33 @@ def _joined(topology: Sequence[str]) -> Check:
     links = sorted(set(re.findall(r"\bNV\d+\b", joined)))
     told = f"joined by {', '.join([*links, *kinds]) or 'nothing that is told'}"
     return Check(name="topology", ok=None if "SYS" in kinds else True, found=told)
+
+
+def numa(topology: Sequence[str], gpus: Sequence[int]) -> Iterator[Check]:
+    """At which NUMA nodes the GPUs lie, of a machine with several. ``topology``: what ``topo -m`` prints."""
+    head, *rows = topology or ("",)
+    after = 1 if head.endswith("GPU NUMA ID") else 0
+    if "NUMA Affinity" not in head:
+        return
+    nodes: dict[str, list[str]] = {}
+    lie: set[str] = set()
+    for row in rows:
+        name, *cells = row.split()
+        if not re.fullmatch(r"GPU\d+", name) or len(cells) < after + 2:
+            continue
+        node = cells[-1 - after]
+        lie.add(node)
+        if int(name[3:]) in gpus and node.isdigit():
+            nodes.setdefault(node, []).append(name[3:])
+    if len(nodes) > 1:
+        told = "; ".join(f"node {node}: gpu {', '.join(there)}" for node, there in sorted(nodes.items()))
+        yield Check(
+            name="numa", ok=None, found=f"GPUs lie at several nodes, between which data is slower: {told}"
+        )
+    elif nodes and len(lie) > 1:
+        (node,) = nodes
+        fix = f"numactl --cpunodebind={node} --membind={node}"
+        yield Check(name="numa", ok=None, found=f"all at node {node} of several", fix=fix)
 
 
 def _asked() -> tuple[list[list[str]], tuple[str, ...]]:
