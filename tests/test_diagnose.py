@@ -247,6 +247,7 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("ImportError: alpha requires beta>=2.0, please upgrade", "dependency"),
         ("aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected", "communication"),
         ("TimeoutError: The read operation timed out", "machine"),
+        ("ValueError: maple does not allocate any GPUs on the driver node", "machine"),
         ("ValueError: Can't patch loop of type <class 'uvloop.Loop'>", "defect"),
     ],
 )
@@ -503,6 +504,10 @@ def test_records_of_errors_are_what_is_left_where_no_exception_is_named() -> Non
     found = diagnosed(said * 3)
     assert found.cause is not None
     assert (found.cause.kind, found.cause.line, found.cause.certain) == ("communication", 1, False)
+    assert found.cause.text == "Maple transfer failed for request 7, ret: -1"
+    said = "Error: No available node types can fulfill resource request {'GPU': 1.0}\n"
+    assert (lost := diagnosed(said).cause) is not None
+    assert lost.kind == "machine"
     # Servers refuse requests in the words in which they refuse settings, and go on.
     refused = "(APIServer pid=7) ERROR 12-10 03:24:54 [maple.py:4] maple_len (9) exceeds the maximum\n"
     assert diagnosed(refused).cause is None

@@ -119,7 +119,7 @@ _ALONE = Signature(
 """An exception on a line of its own: all that is left where a log holds no traceback."""
 _RECORD = Signature(
     id="record 0",
-    pattern=r"(?m)(?:^|[\]) ])(?:ERROR|CRITICAL|FATAL)[\]: ]|with exception \w+(?:Error|Exception)\b",
+    pattern=r"(?m)(?:^|[\]) ])(?:ERROR|CRITICAL|FATAL)[\]: ]|^Error: \S|with exception \w+(?:Error|Exception)\b",
     outcome=Outcome.CRASHED,
     kind="record",
     advice="",
@@ -127,6 +127,8 @@ _RECORD = Signature(
     fatal=False,
 )
 """A record of an error: what is left where not even an exception is named."""
+_SAID = "Error: "
+"""Before what a record says, where it is taken for an exception without a name."""
 
 
 def _diagnosed(log: BinaryIO) -> Diagnosis:
@@ -194,7 +196,7 @@ def _cause(reading: Reading) -> Cause | None:
         means=CLASSES[kind.kind],
         outcome=kind.outcome,
         line=first.end,
-        text=f"{first.error}: {first.message}".rstrip(": "),
+        text=f"{first.error}: {first.message}".removeprefix(_SAID).strip(": "),
         signature=None,
         certain=False,
         guess=kind.guess,
@@ -260,7 +262,7 @@ _OF_REQUESTS = frozenset({AFTERMATH, DEFECT, "options", "files"})
 
 def _record(match: Match) -> Traceback:
     line = undress(match.text)
-    return Traceback(match.line, match.line, (), "Error", line.text.strip(), line.rank, line.level)
+    return Traceback(match.line, match.line, (), _SAID[:-2], line.text.strip(), line.rank, line.level)
 
 
 def _kind(chain: tuple[Traceback, ...]) -> tuple[Traceback | None, ExceptionKind | None]:
