@@ -288,6 +288,7 @@ Traceback (most recent call last):
         ("maple/a.py", "compile_it", "raise Called()", "CalledProcessError: Command '' died", "toolchain"),
         ("torch/a.py", "go", "a", "a.b.InductorError: OutOfMemoryError: HIP out of memory", "memory"),
         ("torch/a.py", "go", "a", "a.b.MapleError: KeyError: 'x'", "defect"),
+        ("torch/a.py", "go", "a", "torch._inductor.exc.InductorError: OSError: x", "toolchain"),
     ],
 )
 def test_what_the_code_is_for_says_what_its_words_do_not(
