@@ -40,6 +40,8 @@ class Fake:
     flat: bool = False
     """As of random weights: no token is likely."""
     logprobs: bool = True
+    chat: bool = False
+    """It has chats alone."""
     refuses: str | None = None
     """A field that it does not know."""
     key: str | None = None
@@ -118,7 +120,11 @@ class Fake:
             return 401, b'{"error": "no key"}'
         if path == "/v1/models":
             return 200, json.dumps({"data": [{"id": "toy"}]}).encode()
+        if path != ("/v1/chat/completions" if self.chat else "/v1/completions"):
+            return 404, b'{"detail": "Not Found"}'
         asked = json.loads(body)
+        if self.chat:
+            asked["prompt"] = asked["messages"][-1]["content"]
         self.seen.append(asked)
         if self.refuses in asked:
             return 400, json.dumps({"error": f"unknown field {self.refuses}"}).encode()
@@ -208,6 +214,15 @@ class Fake:
             "logprobs": logprobs,
             "finish_reason": "length",
         }
+        if self.chat:
+            choice["message"] = {"role": "assistant", "content": choice.pop("text")}
+            choice["logprobs"] = logprobs and {
+                "content": [
+                    {"token": word, "logprob": best.get(word),
+                     "top_logprobs": [{"token": one, "logprob": value} for one, value in best.items()]}
+                    for word, best in said
+                ]
+            }  # fmt: skip
         return json.dumps({"choices": [{**choice, **more}]}).encode()
 
     def struck(self, asked: dict[str, Any], texts: list[Any], place: int) -> tuple[int, bytes]:

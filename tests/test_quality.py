@@ -20,8 +20,9 @@ from memory.home import Home
 from memory.terms import Outcome
 from tools import stopping
 from tools.base import ToolError
+from tools.quality.answer import Answer, read_answer
 from tools.quality.checked import Checked, CheckServer
-from tools.quality.client import Answer, Request, Server, Waiting, base_url, read_answer
+from tools.quality.client import Request, Server, Waiting, base_url
 from tools.quality.gate import check_server
 from tools.quality.masks import masking
 from tools.quality.paired import least_loss, mcnemar
@@ -172,6 +173,20 @@ def test_random_weights_may_say_nothing_in_a_crowd(home: Home) -> None:
     rounds = [([said] * 8, [silent] * 4)]
     assert judge_crowd([said] * 8, rounds).outcome is Outcome.STRESS_FAILED
     assert judge_crowd([said] * 8, rounds, random_weights=True).outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("logprobs", [True, False])
+def test_a_server_of_chats_alone_is_asked_as_one(logprobs: bool, home: Home) -> None:
+    number = 60
+    with Fake(chat=True, logprobs=logprobs, answers=answered(number)) as server:
+        found = checked(home, server, questions=number)
+        assert found.outcome is Outcome.OK, found.because
+        assert found.stages[-1].figures["right"] == number
+        assert any("chats alone" in note for note in found.notes)
+    with Fake(chat=True, fault="nan", at=4) as server:
+        bad = checked(home, server)
+    assert bad.outcome is Outcome.STRESS_FAILED
+    assert "is no number" in bad.because
 
 
 def answered(number: int, wrong: int = 0, seed: int = 0) -> dict[str, str]:

@@ -12,12 +12,13 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tools import stopping
 from tools.errors import ToolError
+from tools.quality.answer import LONGEST, Answer, read_answer, read_chat
 
 if TYPE_CHECKING:
     import httpx
@@ -34,35 +35,8 @@ BEST = 5
 _FORMS = ((True, True), (False, True), (True, False), (False, False))
 """What is asked beside the completion itself, the first that a server understands: what engines add to the
 protocol (the full length whatever the model thinks, nothing out of a cache), and logprobs."""
-_LONGEST = 400
-_SURELY_NOT = -1000.0
-"""A chosen token has no such logprob; some engines write one where they have none that is a number."""
-
-Ended = Literal["answered", "refused", "failed", "broken", "unreachable", "timed_out", "cut_off"]
-
-
-@dataclass(frozen=True)
-class Token:
-    """``logprob``: None where the server says none, or none that is a number. ``best``: by token, in nats."""
-
-    text: str
-    logprob: float | None
-    best: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """``refused``: an HTTP status below 500, ``failed``: one from there on, ``broken``: a connection that
-    ended in between, ``cut_off``: by us, when all time was used up. ``tokens`` is empty where the server
-    gives no logprobs; ``finite``: all are numbers."""
-
-    ended: Ended
-    text: str = ""
-    tokens: tuple[Token, ...] = ()
-    finite: bool = True
-    status: int | None = None
-    error: str = ""
-    seconds: float = 0.0
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+NO_PATH = frozenset({404, 405})
 
 
 @dataclass(frozen=True)
@@ -78,12 +52,14 @@ class Request:
 
 @dataclass
 class Server:
-    """``url``: up to and without ``/v1``. ``form``: how much of what is asked it turned out to understand."""
+    """``url``: up to and without ``/v1``. ``form``: how much of what is asked it turned out to understand;
+    ``chat``: whether it turned out to have chats alone."""
 
     url: str
     model: str | None = None
     key: str | None = None
     form: int = 0
+    chat: bool = False
 
     def __post_init__(self) -> None:
         self.url = base_url(self.url)
@@ -197,9 +173,11 @@ class Server:
 
     async def _one(self, client: httpx.AsyncClient, request: Request) -> Answer:
         while True:
-            form = self.form
+            form, chat = self.form, self.chat
             answer = await self._sent(client, request)
-            if answer.status == 400 and (form != self.form or form + 1 < len(_FORMS)):
+            if answer.status in NO_PATH and not chat:
+                self.chat = True  # found out by whoever is first, for all that follow
+            elif answer.status == 400 and (form != self.form or form + 1 < len(_FORMS)):
                 # Something is asked that it does not know: the next form leaves it out, for all that follow.
                 self.form = max(self.form, form + 1)
             elif answer.status in BUSY:
@@ -208,9 +186,11 @@ class Server:
                 return answer
 
     def _body(self, request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.model, "prompt": request.prompt, "max_tokens": request.tokens, "temperature": 0,
-        }  # fmt: skip
+        body: dict[str, Any] = {"model": self.model, "max_tokens": request.tokens, "temperature": 0}
+        if self.chat:
+            body["messages"] = [{"role": "user", "content": request.prompt}]
+        else:
+            body["prompt"] = request.prompt
         whole, logprobs = _FORMS[self.form]
         if request.stop is not None:
             body["stop"] = request.stop
@@ -219,14 +199,16 @@ class Server:
         if request.salt and whole:
             body["cache_salt"] = request.salt
         if request.logprobs and logprobs:
-            body["logprobs"] = BEST
+            body |= {"logprobs": True, "top_logprobs": BEST} if self.chat else {"logprobs": BEST}
         return body
 
     async def _sent(self, client: httpx.AsyncClient, request: Request) -> Answer:
         import httpx
 
+        chat = self.chat
         try:
-            async with client.stream("POST", "/v1/completions", json=self._body(request)) as response:
+            path = CHAT if chat else COMPLETIONS
+            async with client.stream("POST", path, json=self._body(request)) as response:
                 data = bytearray()
                 async for piece in response.aiter_bytes():
                     data += piece
@@ -239,60 +221,7 @@ class Server:
             return Answer("timed_out", error="no answer in time")
         except (httpx.HTTPError, OSError, ValueError) as error:
             return Answer("broken", error=_words(error))
-        return read_answer(status, bytes(data))
-
-
-def read_answer(status: int, data: bytes) -> Answer:
-    """What an HTTP answer of ``/v1/completions`` says. Whatever it holds, it is data."""
-    if status != 200:
-        words = " ".join(data[: 4 * _LONGEST].decode("utf-8", "replace").split())[:_LONGEST]
-        return Answer("failed" if status >= 500 else "refused", status=status, error=words)
-    try:
-        choice = json.loads(data)["choices"][0]
-        text = choice["text"]
-        if not isinstance(text, str):
-            raise TypeError
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        return Answer("failed", status=status, error="the answer is no completion as OpenAI words it")
-    reason = choice.get("finish_reason")
-    if isinstance(reason, str) and reason not in ("stop", "length"):
-        return Answer("failed", text, status=status, error=f"it ended for: {reason[:_LONGEST]}")
-    tokens = _tokens(choice.get("logprobs"))
-    finite = all(one.logprob is not None for one in tokens)
-    # Engines that look for numbers that are none say here that they ended an answer for one.
-    matched = choice.get("matched_stop")
-    told = matched[:_LONGEST] if isinstance(matched, str) else ""
-    return Answer("answered", text, tokens, finite, status, told)
-
-
-def _tokens(given: Any) -> tuple[Token, ...]:
-    if not isinstance(given, dict) or not isinstance(given.get("token_logprobs"), list):
-        return ()
-    texts, best = given.get("tokens"), given.get("top_logprobs")
-    texts = texts if isinstance(texts, list) else []
-    best = best if isinstance(best, list) else []
-    return tuple(
-        Token(
-            str(texts[place]) if place < len(texts) else "",
-            number(logprob),
-            _best(best[place]) if place < len(best) else {},
-        )
-        for place, logprob in enumerate(given["token_logprobs"])
-    )
-
-
-def _best(given: Any) -> dict[str, float]:
-    if not isinstance(given, dict):
-        return {}
-    found = {str(name): number(value) for name, value in given.items()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def number(value: Any) -> float | None:
-    """A logprob; None for what is none: NaN, an infinity, nothing, or above certainty."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if _SURELY_NOT < value <= 1e-3 else None
+        return (read_chat if chat else read_answer)(status, bytes(data))
 
 
 def base_url(url: str) -> str:
@@ -327,5 +256,5 @@ async def _watch() -> None:
 
 
 def _words(error: BaseException) -> str:
-    said = " ".join(str(error).split())[:_LONGEST]
+    said = " ".join(str(error).split())[:LONGEST]
     return said or type(error).__name__

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tools.quality.client import Answer, Token
+from tools.quality.answer import Answer, Token
 
 UNCERTAIN = -0.05
 """Logprob above which a token is so sure that rounding does not show in it."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from memory.terms import Outcome
 from tools.logs import read_log
-from tools.quality.client import Answer
+from tools.quality.answer import Answer
 from tools.quality.compare import LONG, Difference, Tolerance, alike, likelihood
 
 FLAT = -4.0

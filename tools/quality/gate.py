@@ -16,8 +16,9 @@ from memory.canonical import canonical
 from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, ToolError, tool
+from tools.quality.answer import Answer, Token
 from tools.quality.checked import Checked, CheckServer, Example, Run, Stage, read_run
-from tools.quality.client import Answer, Request, Server, Token
+from tools.quality.client import Request, Server
 from tools.quality.faults import Fault
 from tools.quality.masks import masking
 from tools.quality.prompts import Question, crowd, fixed, questions
@@ -125,6 +126,8 @@ class _Gate:
         notes = [note for stage in self.stages for note in stage.notes]
         if self.reference is None:
             notes.append("no reference: whether what it says is right was not asked")
+        if self.server.chat:
+            notes.append("it has chats alone: each prompt was asked as one, in the words of its template")
         if not self.args.settings:
             notes.append("with what settings it runs is not known: one that hides NaN would not be noticed")
         return Checked(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory.terms import Outcome
-from tools.quality.client import Answer
+from tools.quality.answer import Answer
 from tools.quality.compare import Difference, Tolerance, alike, difference, tolerance
 from tools.quality.faults import (
     CERTAIN,
