@@ -65,6 +65,8 @@ class Behaviour:
     """Backend that the log says MoE layers have, whatever was asked for."""
     refused: str = ""
     """A backend with which it crashes at the start, for want of a package."""
+    shares: str = ""
+    """Name of shared memory that its scheduler has, and does not remove."""
     orphan: bool = False
     """A scheduler in a session of its own, deaf to SIGTERM, that outlives the server."""
     random: bool = False
@@ -463,6 +465,12 @@ SCHEDULER = """\
 import signal, sys, time
 if sys.argv[1] == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if sys.argv[2:]:
+    import mmap
+    with open("/dev/shm/" + sys.argv[2], "w+b") as file:
+        file.truncate(4096)
+        shared = mmap.mmap(file.fileno(), 4096)
+    print(flush=True)
 time.sleep(600)
 """
 
@@ -497,7 +505,15 @@ def main() -> None:
     log(engine, f"server_args=ServerArgs({shown})")
     # Schedulers are processes of their own, in engines as here.
     deaf = ["deaf"] if behaviour.orphan else ["hears"]
-    scheduler = subprocess.Popen([sys.executable, "-c", SCHEDULER, *deaf], start_new_session=behaviour.orphan)
+    shares = [behaviour.shares] if behaviour.shares else []
+    scheduler = subprocess.Popen(
+        [sys.executable, "-c", SCHEDULER, *deaf, *shares],
+        start_new_session=behaviour.orphan,
+        stdout=subprocess.PIPE,
+    )
+    if shares:
+        assert scheduler.stdout is not None
+        scheduler.stdout.readline()
     if behaviour.refused and behaviour.refused in given.values():
         scheduler.kill()
         crash(engine, "import")

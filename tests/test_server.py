@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
+import os
 import signal
 import socket
 import subprocess
@@ -25,6 +27,7 @@ from tools.environment.adopt import adopt
 from tools.errors import ToolError
 from tools.server import Patience, Plan, ServerSettings, StartError, launched, plan_launch
 from tools.server.ending import marked, sweep
+from tools.server.shared import FOLDER, remove
 from tools.server.start import free_port, listens
 
 SHORT = Patience(quiet=3.0, failed=1.0)
@@ -58,13 +61,15 @@ def silent(_: str) -> None:
 def test_a_server_is_ready_when_it_has_given_a_token_and_leaves_nothing(
     engine: str, planned: Callable[..., Plan], home: Home
 ) -> None:
-    plan = planned(engine, {"backends": {"moe_runner": "marlin"}}, slow=2, orphan=True)
+    shares = f"assay-test-{home.root.parent.name}-{os.getpid()}"
+    plan = planned(engine, {"backends": {"moe_runner": "marlin"}}, slow=2, orphan=True, shares=shares)
     with launched(plan, home, silent) as server:
         assert server.alive()
         there = psutil.Process(server.pid).children(recursive=True)
         assert len(there) == 2
         temporary = Path(there[0].environ()["TMPDIR"])
         (temporary / "socket").touch()
+        assert (FOLDER / shares).exists()
         answer = server.ask("/v1/completions", {"prompt": "a", "max_tokens": 3}).document()
         assert answer["usage"]["completion_tokens"] == 3
         assert server.phases["weights"] >= 0
@@ -75,6 +80,7 @@ def test_a_server_is_ready_when_it_has_given_a_token_and_leaves_nothing(
     assert marked(server.name) == []
     assert server.failure() is None
     assert not temporary.exists()
+    assert not (FOLDER / shares).exists()
     assert [one.name for one in (home.root / "servers" / server.name).iterdir()] == ["server.log"]
 
 
@@ -230,7 +236,8 @@ def processes_of(home: Home) -> list[psutil.Process]:
 def test_a_program_that_is_killed_outright_takes_its_server_along(
     phase: str, behaviour: dict[str, Any], tmp_path: Path, home: Home
 ) -> None:
-    with held(tmp_path, home, phase, **behaviour) as holder:
+    shares = f"assay-test-{tmp_path.name}-{os.getpid()}"
+    with held(tmp_path, home, phase, **behaviour, shares=shares if phase == "ready" else "") as holder:
         there = processes_of(home)
         assert there
         temporary = Path(there[0].environ()["TMPDIR"])
@@ -241,7 +248,23 @@ def test_a_program_that_is_killed_outright_takes_its_server_along(
         assert processes_of(home) == []
     assert len(sweep(home, silent)) == 1
     assert not temporary.exists()
+    assert not (FOLDER / shares).exists()
     assert sweep(home, silent) == []
+
+
+def test_what_others_share_is_let_be(home: Home) -> None:
+    theirs, gone = (FOLDER / f"assay-test-{name}-{os.getpid()}" for name in ("theirs", "gone"))
+    try:
+        gone.touch()
+        with theirs.open("w+b") as file:
+            file.truncate(4096)
+            with mmap.mmap(file.fileno(), 4096):
+                remove([theirs.name, gone.name, "..", f"../{home.root.name}", "missing"])
+        assert theirs.exists()
+        assert not gone.exists()
+    finally:
+        theirs.unlink(missing_ok=True)
+        gone.unlink(missing_ok=True)
 
 
 def test_what_a_killed_guard_leaves_behind_is_ended_by_the_next_run(tmp_path: Path, home: Home) -> None:

@@ -28,6 +28,7 @@ from memory.terms import Outcome
 from tools.errors import ToolError
 from tools.server import Server, StartError, launched
 from tools.server.ending import marked, sweep
+from tools.server.shared import there as there_shared
 from tools.server.used import used_backends
 
 pytestmark = pytest.mark.server
@@ -77,7 +78,7 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 def test_a_whole_life(engine: CpuEngine, model: Path, home: Home) -> None:
     """A port that is taken, another one, tokens, an end: nothing is left, no temporary file either."""
-    sockets = set(Path(tempfile.gettempdir()).glob("*-*-*-*-*"))
+    sockets, before = set(Path(tempfile.gettempdir()).glob("*-*-*-*-*")), there_shared()
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         numbers = ports(stranger.getsockname()[1])
         plan = engine.plan(home, model)
@@ -97,6 +98,7 @@ def test_a_whole_life(engine: CpuEngine, model: Path, home: Home) -> None:
     assert gone(there)
     assert not temporary.exists()
     assert set(Path(tempfile.gettempdir()).glob("*-*-*-*-*")) <= sockets
+    assert there_shared() <= before
     assert server.api_key not in server.log.read_text("utf-8", "replace")
 
 
@@ -225,3 +227,4 @@ def test_both_say_the_same() -> None:
     if len(SAID) < 2:
         pytest.skip("both engines must have answered before")
     assert SAID["sglang"] == SAID["vllm"]
+    assert all(len(text) > 8 for text in SAID["vllm"])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from memory.home import Home
 from tools.errors import ToolError
+from tools.server.shared import remove
 
 if TYPE_CHECKING:
     import psutil
@@ -78,6 +79,8 @@ def forget(folder: Path, document: dict[str, object]) -> None:
     # Nothing but what bears this server's name is removed, whatever a record says.
     if isinstance(temporary, str) and Path(temporary).name == f"{_PREFIX}{folder.name}":
         shutil.rmtree(temporary, ignore_errors=True)
+    names = document.get("shared")
+    remove(one for one in names if isinstance(one, str)) if isinstance(names, list) else None
     shutil.rmtree(folder / "work", ignore_errors=True)
     with contextlib.suppress(OSError):
         (folder / RECORD).unlink()

@@ -35,10 +35,13 @@ from tools.server.failure import PORT_IN_USE, Failure, classed, hide
 from tools.server.memory import Memory
 from tools.server.places import Places, identity, places
 from tools.server.plan import NAME, Plan
+from tools.server.shared import Shared
 from tools.server.watch import LogWatch, Patience, Progress, members
 
 TRIES = 3
 """Starts, where each time somebody else was quicker to take the port that had been free."""
+LOOK = 2.0
+"""Seconds between looks at what the server shares, while it starts."""
 HEALTH_SECONDS = 10.0
 TOKEN_SECONDS = 3600.0
 """For the first token, which may compile kernels: whether anything goes on is looked at meanwhile."""
@@ -71,6 +74,7 @@ class Server:
     log: Path
     ready_seconds: float
     watch: LogWatch = field(repr=False)
+    shared: Shared = field(repr=False)
     gpus: tuple[str, ...] = ()
     ended: Ended | None = None
     memory_left: dict[str, int] = field(default_factory=dict)
@@ -179,7 +183,7 @@ def _started(
     patience: Patience,
     memory: Memory,
 ) -> Iterator[Server]:
-    key = secrets.token_urlsafe(24)
+    key, shared = secrets.token_urlsafe(24), Shared()
     variables = dict(plan.variables) | {MARK: name, "TMPDIR": str(where.temporary)}
     if gpus:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
@@ -198,17 +202,19 @@ def _started(
         except OSError as error:
             raise ToolError(f"cannot start {command[0]} ({error.strerror or error})", missing=True) from error
     watch = LogWatch(log, plan.profile, started)
-    server = Server(plan, name, port, key, log, 0.0, watch, gpus, _guard=guard)
+    server = Server(plan, name, port, key, log, 0.0, watch, shared, gpus, _guard=guard)
     try:
         _record(server, where)
         tell(f"{plan.profile.name} starts on port {port}; its log is {log}")
-        _await_ready(server, failed, patience, tell, memory)
+        _await_ready(server, where, failed, patience, tell, memory)
         _record(server, where)
         yield server
     finally:
         try:
             os.close(failed)
+            shared.look(members(guard.pid))
             server.ended = end(guard, name)
+            shared.remove()
             watch.look()
             hide(log, key)
         finally:
@@ -219,12 +225,14 @@ def _record(server: Server, where: Places) -> None:
     import psutil
 
     processes = []
+    server.shared.look(members(server.pid))
     for process in (psutil.Process(server.pid), *members(server.pid)):
         with contextlib.suppress(psutil.Error):
             processes.append(identity(process))
     document: dict[str, object] = {
         "owner": identity(psutil.Process()),
         "processes": processes,
+        "shared": sorted(server.shared.names),
         "port": server.port,
         "gpus": list(server.gpus),
         "engine": server.engine,
@@ -252,12 +260,21 @@ def is_free(port: int) -> bool:
 
 
 def _await_ready(
-    server: Server, failed: int, patience: Patience, tell: Callable[[str], None], memory: Memory
+    server: Server,
+    where: Places,
+    failed: int,
+    patience: Patience,
+    tell: Callable[[str], None],
+    memory: Memory,
 ) -> None:
     progress = Progress(server.pid, patience, gpu=memory.in_use)
     token: _Token | None = None
-    asked, phase = 0.0, None
+    asked, looked, phase = 0.0, 0.0, None
     while True:
+        if time.monotonic() - looked > LOOK:
+            looked = time.monotonic()
+            if server.shared.look(members(server.pid)):
+                _record(server, where)
         grew = server.watch.look()
         if server.watch.phase not in (phase, None):
             phase = server.watch.phase
