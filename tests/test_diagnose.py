@@ -289,6 +289,7 @@ Traceback (most recent call last):
         ("torch/a.py", "go", "a", "a.b.InductorError: OutOfMemoryError: HIP out of memory", "memory"),
         ("torch/a.py", "go", "a", "a.b.MapleError: KeyError: 'x'", "defect"),
         ("torch/a.py", "go", "a", "torch._inductor.exc.InductorError: OSError: x", "toolchain"),
+        ("torch/a.py", "go", "a", "torch._inductor.exc.InductorError: OSError: no memory left", "memory"),
     ],
 )
 def test_what_the_code_is_for_says_what_its_words_do_not(
@@ -522,6 +523,8 @@ def test_what_is_wrong_though_nothing_fails_is_noticed(tmp_path: Path) -> None:
     shown = agent("diagnose", str(path)).stdout
     assert "nothing in the log says that something failed" in shown
     assert "noticed: other code runs than was asked for" in shown
+    own = 'Traceback (most recent call last):\n  File "/home/run.py", line 1, in f\n    x\nMapleError: x\n'
+    assert diagnosed(f"INFO 06-27 10:14:30 [a.py:1] Using 'MARLIN' NvFp4 MoE backend\n{own}").cause is None
     waits = "INFO 05-15 03:18:39 [s.py:9] No available shared memory broadcast block found in 60 s\n"
     assert diagnosed(waits * 3).cause is None
     found_hung = diagnosed(waits * 12).cause
