@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from memory.vocabulary import Because, Verdict
@@ -34,7 +35,7 @@ from tools.viability.reach import Reach
 from tools.viability.remembered import Frozen, Remembered, Settled, frozen
 from tools.viability.runs import Run
 from tools.viability.settle import run_options
-from tools.viability.sizes import Changed, Sizes, nominal, of_any
+from tools.viability.sizes import Changed, Sizes, nominal, of_any, of_class
 from tools.viability.suited import Suited
 from tools.viability.table import run_registered
 from tools.viability.undecided import alike, divided, rests_on_class, unknown, unused_row
@@ -59,7 +60,7 @@ class Analysis:
         self.discovery = Discovery(self.world, self.profile, self.options)
         self.code = CompiledCode(tree)
         self.reach = Reach(tree, engine)
-        self._kinds: dict[str, dict[str, str]] = {}
+        self._kinds: dict[tuple[str, str], dict[str, str]] = {}
         self._misfits: dict[tuple[str, Frozen], str | None] = {}
         self.sizes = Sizes(self)
         self.remembered = Remembered(self.discovery, HostCode(Sources(tree)), self.sizes.tell)
@@ -111,7 +112,7 @@ class Analysis:
                 return unused_row(cell, unused, layer.root)
             models = [model for model in models if layer is None or self.reach.may_use(layer, model)]
         field = option.field if option is not None else ""
-        rules = list(map(self._rules_of, models)) or [{}]
+        rules = [self._rules_of(model, scenario) for model in models] or [{}]
         judged: dict[str, Judgement] = {}
         asked: set[str] = set()
         for number, own in enumerate(rules):
@@ -139,7 +140,7 @@ class Analysis:
             changed = [(Because.MODEL, of_any(plain))] if MODEL.name in plain else []
             found = self.judge_under(cell, plain, changed)
             asked = self.remembered.asked(field, cell.backend, cell.arch, plain)
-            if option is not None and plain != under:
+            if option is not None and (plain != under or MODEL.name in plain):
                 found = self.sizes.judge(cell, option, under, found)
             told = asked if rests_on_class(found.row) else asked - {MODEL.name}
             found.under |= {name: under[name] for name in sorted(told)}
@@ -149,15 +150,19 @@ class Analysis:
                 break
         return min(judged, key=_preference), looked
 
-    def _rules_of(self, model: str) -> dict[str, str]:
+    def _rules_of(self, model: str, scenario: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
         """The class of a model as scenarios tell it, and the kinds of model that it is of."""
-        if model not in self._kinds:
+        told = self.sizes.told(scenario)
+        key = (model, told.digest if told is not None else "")
+        if key not in self._kinds:
             facts = Facts(self.world, self.profile, self.discovery.option_table, CONTRASTS[0], None, None)
             kinds = self.discovery.kinds
-            told = {kind.attribute: kind_of(Machine(self.world, facts), kind, model) for kind in kinds}
-            told[MODEL.name] = model if self.sizes.serves(model) else None
-            self._kinds[model] = {name: member for name, member in told.items() if member is not None}
-        return self._kinds[model]
+            members = {
+                kind.attribute: kind_of(Machine(self.world, facts), kind, model, told) for kind in kinds
+            }
+            known = {name: member for name, member in members.items() if member is not None}
+            self._kinds[key] = known | self.sizes.rules(model, scenario)
+        return self._kinds[key]
 
     def left(self, cell: Cell, scenario: Mapping[str, str], models: Sequence[str]) -> str | None:
         """What start-up takes for the classes of a model where nobody sets an option that has no default."""
@@ -170,7 +175,7 @@ class Analysis:
                 option,
                 None,
                 cell.arch,
-                {**self._rules_of(model), **scenario},
+                of_class({**self._rules_of(model, scenario), **scenario}),
                 self._run_options,
             )
             for model in models
@@ -201,7 +206,8 @@ class Analysis:
         others = [value.value for value in option.values]
 
         def options(backend: str, arch: tuple[int, int], scenario: Mapping[str, str] = scenario) -> Run:
-            return self.remembered.of(("options",), option, backend, arch, scenario, self._run_options)
+            under = of_class(scenario)
+            return self.remembered.of(("options",), option, backend, arch, under, self._run_options)
 
         def as_settled(backend: str, arch: tuple[int, int]) -> Mapping[str, str]:
             """The scenario with what start-up puts into options that nobody set."""

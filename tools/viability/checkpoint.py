@@ -95,8 +95,8 @@ def read_checkpoint(text: str, name: str) -> Checkpoint:
     return checkpoint
 
 
-def _opened(data: Mapping[str, Any]) -> Open:
-    attrs = {name: _value(value) for name, value in data.items()}
+def _opened(data: Mapping[str, Any], why: Taint = CONFIG) -> Open:
+    attrs = {name: value_of(value, why) for name, value in data.items()}
     return Open(OBJECT, attrs, supply=_reader(data, attrs))
 
 
@@ -111,9 +111,10 @@ def _reader(data: Mapping[str, Any], attrs: dict[str, Any]) -> Callable[[str], A
     return supply
 
 
-def _value(value: Any, why: Taint = CONFIG) -> Any:
+def value_of(value: Any, why: Taint = CONFIG) -> Any:
+    """A value of the config, every word of which depends on ``why``."""
     if isinstance(value, dict):
-        return _opened(value)
+        return _opened(value, why)
     if isinstance(value, list):
-        return Tainted([_value(item, why) for item in value], why)
+        return Tainted([value_of(item, why) for item in value], why)
     return Tainted(value, why)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from tools.viability.layers import CLASS, Layer, asks, hands_on, kinds, makes, r
 from tools.viability.operators import DECORATOR, operators
 from tools.viability.profile import Profile
 from tools.viability.readers import Readers, calls_method
+from tools.viability.rules import ClassRule, find_class_rules
 
 FUNCTION = re.compile(rb"^def[ \t]+(\w+)", re.M)
 
@@ -39,6 +40,7 @@ class Discovery:
         self._given: dict[str, frozenset[str]] = {}
         self._makers: dict[str, Layer | None] = {}
         self._drivers: dict[str, Driver | None] = {}
+        self._rules: tuple[ClassRule, ...] | None = None
 
     def prepare(self) -> None:
         """Read the engine's files and find its options object, its layers and its checks."""
@@ -293,6 +295,18 @@ class Discovery:
     def kinds(self) -> tuple[ModelKind, ...]:
         """The kinds of models that this engine tells apart."""
         return find_kinds(self.modules_with)
+
+    def class_rules(self, classes: Collection[str]) -> tuple[ClassRule, ...]:
+        """Who looks a model's class up in a table; ``classes`` are those that the engine can load."""
+        if self._rules is None:
+            self._rules = find_class_rules(
+                self.texts,
+                self.modules_with,
+                lambda file: self.world.module(self.world.dotted(file)),
+                self.option_table.configs,
+                classes,
+            )
+        return self._rules
 
     @cached_property
     def readers(self) -> Readers:

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tools.viability.checkpoint import Checkpoint
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import call
 from tools.viability.interpreter.machine import BudgetError, Machine
@@ -52,13 +53,14 @@ def find_kinds(modules_with: Callable[[bytes], list[Module]]) -> tuple[ModelKind
     return tuple(found)
 
 
-def kind_of(m: Machine, kind: ModelKind, model: str) -> str | None:
+def kind_of(m: Machine, kind: ModelKind, model: str, told: Checkpoint | None = None) -> str | None:
     """The member that the engine gives it for a class, if that is certain: its own method settles it, for a
-    checkpoint of which only the class is known."""
+    checkpoint of which only the class is known, or what ``told`` says."""
     module = m.world.module(kind.module)
     if module is None:
         return None
-    config = Open("checkpoint", {CLASSES: [model]})
+    opened = told.opened() if told is not None else Open("checkpoint")
+    config = Open("checkpoint", {**opened.attrs, CLASSES: [model]}, opened.supply)
     owner = bare(global_name(m, module, kind.owner))
     instance = Open("model config", {}, supply=lambda name: config if "config" in name else NotImplemented)
     try:

@@ -11,7 +11,7 @@ from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import get_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.names import UnboundError, global_name
-from tools.viability.interpreter.records import NOT_BOUND, Frame
+from tools.viability.interpreter.records import NOT_BOUND, Condition, Frame
 from tools.viability.interpreter.values import (
     UNKNOWN,
     Bound,
@@ -29,6 +29,7 @@ from tools.viability.interpreter.values import (
 from tools.viability.layers import Layer
 from tools.viability.nominal import annotated_types, arguments, arguments_of
 from tools.viability.profile import libraries
+from tools.viability.rules import follow_class_rules
 from tools.viability.runs import Run, attempt
 from tools.viability.survey import Built
 
@@ -49,6 +50,8 @@ def run_layer(
     try:
         _install(m, discovery, facts, result)
         m.consulted.clear()
+        if facts.model is not None and result.refused is None:
+            follow_class_rules(m, discovery.class_rules(facts.model.known), facts, result)
         if result.refused is None:
             first = _configuration(m, discovery, quantisation, checkpoint, result)
             facts.hooks = {hook: lambda *_: first}
@@ -159,6 +162,9 @@ def _make(
     given = {**arguments(m, cls, "__init__", config, keywords), **real}
     if layer.kind:
         given[layer.kind] = Tainted(True, of(Kind.MODEL))
+    if built is not None and not built.sized:
+        with m.under(Frame(cls.module, {}), Condition(of(Kind.MODEL), built.place)):
+            return attempt(m, result, "construct", cls, [], given)
     return attempt(m, result, "construct", cls, [], given)
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import Any
 
-from tools.viability.checkpoint import OBJECTS
+from tools.viability.checkpoint import NAMES, OBJECTS
 from tools.viability.configs import ConfigField
 from tools.viability.given import MODEL, Given
 from tools.viability.interpreter.asked import Fact
@@ -29,9 +29,11 @@ from tools.viability.interpreter.values import (
     Raised,
     Taint,
     Tainted,
+    Union,
     Unknown,
     bare,
     of,
+    strip,
     taint,
 )
 from tools.viability.nominal import alone
@@ -187,11 +189,48 @@ class Settings(Given):
         def supply(attribute: str) -> Any:
             if attribute in OBJECTS and (self.checkpoint is not None or self.model is not None):
                 return self.option_by_name(m, attribute, None, None)
+            if attribute == NAMES["chosen"] and self.model is not None:
+                self.note(MODEL, self.model.architecture)
+                return Tainted(self.model.architecture, of(Kind.MODEL))
             declared = fields.get(attribute)
             return NotImplemented if declared is None else self._config_field(m, name, attribute, declared)
 
         cls = bare(global_name(m, module, name))
         return Open(name, supply=supply, cls=cls if isinstance(cls, ClassValue) else None)
+
+    def config_object(self, m: Machine, name: str) -> Open | None:
+        """The one configuration object of a class: the part of another one that is annotated with it, else
+        one of its own."""
+        configs = self.options.configs
+        for holder, fields in configs.fields.items():
+            for attribute, declared in fields.items():
+                if (found := configs.class_of(declared.annotation)) is not None and found[0] == name:
+                    value = bare(self._config_field(m, holder, attribute, declared))
+                    if isinstance(value, Open) and value.name == name:
+                        return value
+        key = f"<{name}>"
+        if key not in self._defaults and configs.fields.get(name):
+            self._defaults[key] = self._config(m, name, next(iter(configs.fields[name].values())).module)
+        return self._defaults.get(key)
+
+    def keep_certain(self, m: Machine) -> None:
+        """Let what was certainly put into configuration objects be what their fields hold for all readers.
+
+        What is not certain stays any model's.
+        """
+        fields = self.options.configs.fields
+        for made in [bare(value) for value in self._defaults.values()]:
+            name = made.name if isinstance(made, Open) else getattr(getattr(made, "cls", None), "name", "")
+            for attribute, value in list(made.attrs.items()) if name in fields else ():
+                if (
+                    not isinstance(bare(value), (Unknown, Union))
+                    and Kind.UNKNOWN not in strip(value)[1].kinds
+                ):
+                    self._defaults[f"{name}.{attribute}"] = value
+                elif attribute in fields[name]:
+                    made.attrs[attribute] = self._config_field(m, name, attribute, fields[name][attribute])
+                else:
+                    del made.attrs[attribute]
 
     def _held(self, m: Machine, name: str, attribute: str, declared: ConfigField) -> Any:
         if "torch.dtype" in declared.annotation and "dtype" not in self.overrides:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tools.viability.analysis import Analysis
 
 CONFIG, RANKS, PLACE = "config", "tp", "place"
+SAID = "config of the class"
+"""The same config, as far as it tells what the engine does for the model's class, whatever its sizes."""
 MOST = 12
 """Different constructions of one layer that a cell is judged for."""
 
@@ -49,7 +51,15 @@ def nominal(scenario: Mapping[str, str]) -> dict[str, str]:
 
 def of_any(scenario: Mapping[str, str]) -> dict[str, str]:
     """The scenario for a model of any class."""
-    return {name: value for name, value in nominal(scenario).items() if name != MODEL.name}
+    return {name: value for name, value in nominal(scenario).items() if name not in (MODEL.name, SAID)}
+
+
+def of_class(scenario: Mapping[str, str]) -> Mapping[str, str]:
+    """The scenario under which options are settled: no layer is built yet, and what the model's config says
+    is known by its class."""
+    if SAID not in scenario:
+        return scenario
+    return {name: value for name, value in scenario.items() if name not in (CONFIG, PLACE)}
 
 
 class Sizes:
@@ -78,7 +88,7 @@ class Sizes:
     def tell(self, facts: Facts, scenario: Mapping[str, str]) -> None:
         """Let a run know the model and the number of ranks."""
         if MODEL.name in scenario:
-            facts.model = self._served(scenario[MODEL.name], scenario["quantisation"])
+            facts.model = self._served(scenario[MODEL.name], scenario)
         facts.checkpoint = self._known.get(scenario.get(CONFIG, ""))
         if RANKS in scenario:
             facts.tensor_parallel = int(scenario[RANKS])
@@ -89,15 +99,31 @@ class Sizes:
         """Whether the engine registers a class of this name."""
         return any(item.architecture == architecture for item in self._registered)
 
-    def _served(self, architecture: str, scheme: str) -> Served | None:
+    def rules(self, architecture: str, scenario: Mapping[str, str]) -> dict[str, str]:
+        """What a scenario says of a class that the engine can load models by."""
+        if not self.serves(architecture):
+            return {}
+        said = {SAID: scenario[CONFIG]} if CONFIG in scenario else {}
+        return {MODEL.name: architecture, **said}
+
+    def told(self, scenario: Mapping[str, str]) -> Checkpoint | None:
+        """The model's config, where it was given."""
+        return self._known.get(scenario.get(CONFIG, scenario.get(SAID, "")))
+
+    def _served(self, architecture: str, scenario: Mapping[str, str]) -> Served | None:
         """The model that a class serves; None for one that the engine does not register."""
         if architecture not in self._models:
             found = next((item for item in self._registered if item.architecture == architecture), None)
             texts = self._analysis.discovery.texts
-            self._models[architecture] = served(self._analysis.world, texts, found) if found else None
+            known = frozenset(item.architecture for item in self._registered)
+            self._models[architecture] = served(self._analysis.world, texts, found, known) if found else None
         model = self._models[architecture]
+        checkpoint = self._known.get(scenario.get(SAID, ""))
+        scheme = scenario["quantisation"]
         told = scenarios().get(scheme, {}).get("checkpoint", {})
-        return replace(model, quantisation=told) if model is not None else None
+        if checkpoint is not None and checkpoint.scheme() == scheme:
+            told = checkpoint.quantisation
+        return replace(model, quantisation=told, checkpoint=checkpoint) if model is not None else None
 
     @cached_property
     def _registered(self) -> list[Registered]:
@@ -115,23 +141,31 @@ class Sizes:
     def judge(self, cell: Cell, option: Option, scenario: Mapping[str, str], without: Judgement) -> Judgement:
         """The cell for the model's own layers; ``without``: for layers of no certain model.
 
-        A place where one of them is refused decides, then one that is not followed; else the first.
+        A place where one of them is refused decides, then one that is not followed; else the first. Where
+        only the model's class is known, nothing decides but what refuses a layer that it builds in any case.
         """
-        analysis = self._analysis
         if without.row.verdict in (Verdict.BLOCKED, Verdict.NOT_APPLICABLE):
             return without
-        judged: list[Judgement] = []
-        layer = analysis.layer_of(option, cell.backend, scenario)
-        if layer is not None and CONFIG in scenario:
+        layer = self._analysis.layer_of(option, cell.backend, scenario)
+        if CONFIG in scenario:
+            return self._for_config(cell, layer, scenario, without)
+        judged = self._judge(cell, scenario) if RANKS in scenario else without
+        if layer is not None and MODEL.name in scenario:
             for number, built in self._different(layer, scenario):
                 one = self._judge(cell, {**scenario, PLACE: str(number)})
-                # One that is refused may be so before it looks at the option: nobody gets past that place.
-                if one.run is not None and (one.run.observed or one.row.verdict is Verdict.BLOCKED):
-                    judged.append(_placed(analysis, one, built))
-        elif RANKS in scenario:
-            judged.append(self._judge(cell, scenario))
-        if not judged and CONFIG not in scenario:
-            return without
+                if one.row.verdict is Verdict.BLOCKED:
+                    return _placed(self._analysis, one, built)
+        return judged
+
+    def _for_config(
+        self, cell: Cell, layer: Layer | None, scenario: Mapping[str, str], without: Judgement
+    ) -> Judgement:
+        judged: list[Judgement] = []
+        for number, built in self._different(layer, scenario) if layer is not None else ():
+            one = self._judge(cell, {**scenario, PLACE: str(number)})
+            # One that is refused may be so before it looks at the option: nobody gets past that place.
+            if one.run is not None and (one.run.observed or one.row.verdict is Verdict.BLOCKED):
+                judged.append(_placed(self._analysis, one, built))
         if not judged:
             without.notes.append(
                 "where the model builds such a layer was not seen: judged with nominal sizes"
@@ -143,7 +177,7 @@ class Sizes:
         changed: list[Changed] = []
         if int(scenario.get(RANKS, "1")) > 1:
             changed.append((Because.PARALLELISM, {**scenario, RANKS: "1"}))
-        if CONFIG in scenario:
+        if CONFIG in scenario or PLACE in scenario:
             changed.append((Because.MODEL, of_any(scenario)))
         return self._analysis.judge_under(cell, scenario, changed)
 
@@ -162,9 +196,10 @@ class Sizes:
         return self._found[key]
 
     def _survey(self, layer: Layer, scenario: Mapping[str, str]) -> list[Built]:
-        analysis, checkpoint = self._analysis, self._known[scenario[CONFIG]]
+        analysis, checkpoint = self._analysis, self._known.get(scenario.get(CONFIG, ""))
+        classes = checkpoint.classes if checkpoint is not None else (scenario[MODEL.name],)
         for item in self._registered:
-            if item.architecture in checkpoint.classes and item.class_file is not None:
+            if item.architecture in classes and item.class_file is not None:
                 model = (analysis.world.dotted(item.class_file), item.class_name)
                 return survey(
                     analysis.discovery, analysis.remembered.facts_of_model(scenario), layer, checkpoint, model

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +32,7 @@ from tools.viability.interpreter.values import (
     Raised,
     Site,
     Tainted,
+    Tensor,
     Union,
     Unknown,
     bare,
@@ -63,6 +64,8 @@ class Built:
     """``(module, class or function)`` that was called."""
     arguments: Mapping[str, Any]
     """Parameter → number or word, with what it depends on."""
+    sized: bool = True
+    """The model's config is known; else only what its class alone makes certain is."""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -73,12 +76,17 @@ class Built:
 
 
 def survey(
-    discovery: Discovery, facts: Facts, layer: Layer, checkpoint: Checkpoint, model: tuple[str, str]
+    discovery: Discovery, facts: Facts, layer: Layer, checkpoint: Checkpoint | None, model: tuple[str, str]
 ) -> list[Built]:
-    """Constructions of the layer's family, in order, while ``model`` (``(module, class)``) is built."""
+    """Constructions of the layer's family, in order, while ``model`` (``(module, class)``) is built.
+
+    Where only the class is known (``checkpoint`` is None), no size counts: what the class itself tells a
+    layer is of which kind it is (flags, words, and tensors that are there).
+    """
     m = Machine(discovery.world, facts, limit=STEPS)
     found: list[Built] = []
     classes, makers = set(layer.classes), set(layer.makers)
+    usual = None if checkpoint is not None else 1
 
     def note(f: Function, args: list[Any], kwargs: dict[str, Any], site: Site | None) -> Any:
         receiver = bare(args[0]) if args else None
@@ -92,9 +100,10 @@ def survey(
             name = (f.module.name, f.name)
             if name not in makers:
                 return NotImplemented
-        given = _arguments(f, args, kwargs, bound=f.name == "__init__")
-        if given is not None and len(found) < MOST:
-            found.append(Built(site or Site("", 1, "call"), name, given))
+        sized = checkpoint is not None
+        given = _arguments(f, args, kwargs, _plain if sized else _of_class, bound=f.name == "__init__")
+        if given is not None and len(found) < MOST and (sized or not m.uncertain):
+            found.append(Built(site or Site("", 1, "call"), name, given, sized))
         return None if f.name == "__init__" else NOT_NONE
 
     def watch(m_: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], site: Site | None) -> Any:
@@ -102,24 +111,31 @@ def survey(
             return args[0]  # a decorator: what it wraps around a part of a model does not change its sizes
         _dress(m_, f, args, kwargs)
         noted = note(f, args, kwargs, site)
-        return noted if noted is not NotImplemented else _each_layer(m_, f, args, kwargs)
+        return noted if noted is not NotImplemented else _each_layer(m_, f, args, kwargs, usual)
 
     facts.watch = watch
     module = discovery.world.module(model[0])
     cls = bare(global_name(m, module, model[1])) if module is not None else None
     if isinstance(cls, ClassValue):
         with suppress(Raised, BudgetError, RecursionError):  # what was built until then was built
-            call(m, cls, [], _given(m, cls, checkpoint), Frame(cls.module, {}), None)
+            config = checkpoint.opened() if checkpoint is not None else _config(m, facts)
+            call(m, cls, [], _given(m, cls, config), Frame(cls.module, {}), None)
     return found
 
 
-def _each_layer(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _config(m: Machine, facts: Facts) -> Any:
+    return facts.model.config(m, text=False) if facts.model is not None else UNKNOWN
+
+
+def _each_layer(m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], usual: int | None) -> Any:
     """A function that is handed a number and a function inside another makes so many layers: make the first
-    and the last. What it does with them is nothing that tells their sizes.
+    and the last. What it does with them is nothing that tells their sizes. ``usual`` stands for a number that
+    is not known.
     """
     values = [bare(value) for value in (*args, *kwargs.values())]
     maker = next((value for value in values if isinstance(value, Function) and _makes_layers(value)), None)
     count = next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
+    count = count if count is not None else usual
     if maker is None or count is None or maker is f:
         return NotImplemented
     prefix = bare(kwargs.get("prefix"))
@@ -173,7 +189,7 @@ def _dress_one(m: Machine, f: Function, parameter: ast.arg, value: Any) -> None:
             config.attrs.setdefault(one.arg, Tainted(default.value, CONFIG))
 
 
-def _given(m: Machine, cls: ClassValue, checkpoint: Checkpoint) -> dict[str, Any]:
+def _given(m: Machine, cls: ClassValue, config: Any) -> dict[str, Any]:
     """Arguments of the model's constructor: the config, and objects of the engine."""
     function = bare(class_attribute(m, cls, "__init__")[0])
     spec = getattr(getattr(function, "node", None), "args", None)
@@ -183,7 +199,7 @@ def _given(m: Machine, cls: ClassValue, checkpoint: Checkpoint) -> dict[str, Any
     for parameter in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
         name = parameter.arg
         if name == "config":
-            given[name] = checkpoint.opened()
+            given[name] = config
         elif name == "prefix":
             given[name] = ""
         elif name.endswith("config"):
@@ -191,12 +207,14 @@ def _given(m: Machine, cls: ClassValue, checkpoint: Checkpoint) -> dict[str, Any
     return given
 
 
-def _arguments(f: Function, args: list[Any], kwargs: dict[str, Any], *, bound: bool) -> dict[str, Any] | None:
+def _arguments(
+    f: Function, args: list[Any], kwargs: dict[str, Any], take: Callable[[Any], bool], *, bound: bool
+) -> dict[str, Any] | None:
     """What a layer is given, as far as it counts; None where it is not known whether it is quantised."""
     spec = f.node.args
     names = [one.arg for one in (*spec.posonlyargs, *spec.args)][int(bound) :]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    found = {name: taint(value, CONFIG) for name, value in given.items() if _plain(value)}
+    found = {name: taint(_whole(value), CONFIG) for name, value in given.items() if take(value)}
     if QUANTISED in names or QUANTISED in {one.arg for one in spec.kwonlyargs}:
         how, why = strip(given.get(QUANTISED))
         if isinstance(how, (Unknown, Union)) and not (isinstance(how, Unknown) and how.runtime):
@@ -209,3 +227,18 @@ def _arguments(f: Function, args: list[Any], kwargs: dict[str, Any], *, bound: b
 def _plain(value: Any) -> bool:
     inner, why = strip(value)
     return isinstance(inner, (bool, int, float, str)) and not why.kinds & {Kind.UNKNOWN, Kind.SOFT}
+
+
+def _of_class(value: Any) -> bool:
+    """A flag, a word, or a tensor that is there: no size."""
+    inner, why = strip(value)
+    told = isinstance(inner, (bool, str, Tensor)) or (
+        isinstance(inner, Instance) and inner.tensor is not None
+    )
+    return told and not why.kinds & {Kind.UNKNOWN, Kind.SOFT}
+
+
+def _whole(value: Any) -> Any:
+    """A value as another run may have it: a tensor is one of any size."""
+    inner, why = strip(value)
+    return taint(Tensor(), why) if isinstance(inner, (Tensor, Instance)) else value

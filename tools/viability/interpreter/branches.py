@@ -260,7 +260,7 @@ def _join_writes(m: Machine, sides: list[list[tuple[Any, Any, Any]]], count: int
         if key is CONTENT:
             m.changing(holder)
             refill(holder, value)
-            new = m.born.get(id(holder), (None, -1, 0))[1] >= since
+            new = m.born.get(id(holder), (None, -1))[1] >= since
             if not new and (len(written) < count or any(list(o) != list(value) for _, _, o in written[1:])):
                 m.lose(holder)
             continue

@@ -46,6 +46,8 @@ def has_attribute(m: Machine, holder: Any, name: str) -> bool | None:
     if isinstance(v, Open):
         if name in v.attrs:
             return True
+        if isinstance(v.made_by, ClassValue) and class_attribute(m, v.made_by, name)[0] is not NOT_BOUND:
+            return True
         return v.supply is not None and v.supply(name) is not NotImplemented
     if isinstance(v, ClassValue):
         return class_attribute(m, v, name)[0] is not NOT_BOUND or (None if v.external_bases else False)

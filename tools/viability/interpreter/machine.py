@@ -134,7 +134,7 @@ class Machine:
     """Tests against the option's value that came out true."""
     misfits: list[str] = field(default_factory=list)
     """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
-    born: dict[int, tuple[Any, int, int]] = field(default_factory=dict)
+    born: dict[int, tuple[Any, int, tuple[Condition, ...], int]] = field(default_factory=dict)
     """Containers, the step at which they came into being and the conditions then, by identity."""
     iterated: dict[int, Any] = field(default_factory=dict)
     """Containers that an iterator has taken from, by identity."""
@@ -262,13 +262,15 @@ class Machine:
 
     def made(self, container: Any) -> Any:
         """Note when a list, set or dict came into being, and return it."""
-        self.born[id(container)] = (container, self.steps, len(self.conditions))
+        self.born[id(container)] = (container, self.steps, tuple(self.conditions[-1:]), len(self.conditions))
         return container
 
     def note_reason(self, container: Any, item: Any) -> None:
         """A text goes into a list: remember which tests, passed since the list is there, led here."""
         value, why = strip(item)
-        since = self.born.get(id(container), (None, 0, 0))[2]
+        _, _, last, since = self.born.get(id(container), (None, 0, (), 0))
+        if self.conditions[max(since - 1, 0) : since] != list(last):
+            since = 0  # it came into being on a way that has been left again: all of this one counts
         for condition in self.conditions[since:]:
             why = why | condition.taint.at(condition.site)
         reasons = self.reasons.setdefault(id(container), (container, {}))[1]
