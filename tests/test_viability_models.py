@@ -126,6 +126,60 @@ CHECKS = """\
 
 """
 
+DECIDES = """\
+RULES = {}
+
+
+def rule_of(*classes):
+    def decorator(function):
+        for one in classes:
+            enter(one)(function)
+        return function
+
+    return decorator
+
+
+def enter(one):
+    def decorator(function):
+        RULES.setdefault(one, []).append(function)
+        return function
+
+    return decorator
+
+
+class View:
+    def __init__(self, options):
+        self.options = options
+
+    def __getattr__(self, name):
+        for source, decided in reversed(self.options._decided):
+            if name in decided:
+                return decided[name]
+        return getattr(self.options, name)
+
+
+def decide(arch, options):
+    from sglang.srt import hems
+
+    found = []
+    for function in RULES.get(arch, ()):
+        decided = function(View(options))
+        if decided:
+            found.append((function.__name__, dict(decided)))
+    return found
+"""
+DECIDED = """\
+from sglang.srt.decides import rule_of
+from sglang.srt.platform import get_device_capability
+
+
+@rule_of("HemForCausalLM", "PleatForCausalLM")
+def hems(view):
+    if view.weave_backend == "auto" and get_device_capability()[0] == 10:
+        return {"weave_backend": "birch", "width_1": 2}
+    return {}
+"""
+
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
@@ -224,3 +278,52 @@ def test_what_the_engine_would_take_for_a_class_is_told_with_each_cell(engine: E
     assert seam(engine, "plain", "sm100", ["TuckForCausalLM", "HemForCausalLM"]).left is None
     assert seam(engine, "plain", "sm100", []).left is None
     assert seam(engine, "auto", "sm100", ["HemForCausalLM"], "weave").left is None, "it has a default"
+
+
+@pytest.fixture
+def deciding(engine: Engine) -> Engine:
+    """The same, where rules for a class are entered into a table by decorators, and what they decide is noted
+    down beside the options instead of being put there."""
+    rules = """\
+            if self.weave_backend == "auto" and get_device_capability()[0] == 10:
+                self.weave_backend = "birch"
+            assert self.seam_backend in ["folded", "slow"], "a hem is folded"
+"""
+    engine.edit(SERVER_ARGS, rules, "            pass\n")
+    engine.edit(
+        SERVER_ARGS,
+        '        if arch in ["HemForCausalLM"]:\n',
+        """\
+        from sglang.srt.decides import View, decide
+
+        if self.get_model_config().hf_config.rough:
+            self._decided.append(("rough", {"width_2": 3}))
+        self._decided.extend(decide(arch, self))
+        if View(self).weave_backend == "dune":
+            raise ValueError("never")
+        if arch in ["HemForCausalLM"]:
+""",
+    )
+    engine.edit(
+        SERVER_ARGS, "        self._for_models()", "        self._decided = []\n        self._for_models()"
+    )
+    engine.add("sglang/srt/decides.py", DECIDES)
+    engine.add("sglang/srt/hems.py", DECIDED)
+    return engine
+
+
+def test_what_a_registered_rule_decides_for_a_class_is_noted_down_and_runs(deciding: Engine) -> None:
+    """Whatever else may have been noted down before, as long as it says nothing of this option."""
+    on = seam(deciding, "auto", "sm100", ["HemForCausalLM"], "weave")
+    assert (on.row.verdict, on.row.runs_instead) == (Verdict.NO_STATIC_OBSTACLE, "birch")
+    for arch, models in (("sm120", ["HemForCausalLM"]), ("sm100", ["TuckForCausalLM"]), ("sm100", [])):
+        assert seam(deciding, "auto", arch, models, "weave").row.runs_instead != "birch", (arch, models)
+
+
+def test_what_may_have_been_decided_otherwise_afterwards_is_not_said(deciding: Engine) -> None:
+    after = """\
+        if self.get_model_config().hf_config.loose:
+            self._decided.append(("loose", {"weave_backend": "cedar"}))
+        if View(self)"""
+    deciding.edit(SERVER_ARGS, "        if View(self)", after)
+    assert seam(deciding, "auto", "sm100", ["HemForCausalLM"], "weave").row.runs_instead != "birch"

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from tools.engines.options import DeclaredValue, Option
 from tools.viability.configs import derived_settings, find_configs
@@ -27,6 +27,7 @@ from tools.viability.profile import Profile
 from tools.viability.readers import Readers, calls_method
 from tools.viability.rules import ClassRule, find_class_rules
 
+LIST = re.compile(rb"^[ \t]+\w+\.(_\w+) = (?:list\(|\[\])", re.M)
 FUNCTION = re.compile(rb"^def[ \t]+(\w+)", re.M)
 
 
@@ -106,7 +107,20 @@ class Discovery:
                     held.update({name: (value, module) for name, value in own.items()})
                     derived.update(derived_settings(self.world, statement))
         configs = find_configs(self.world, self.texts, fields, declaring)
-        return OptionTable(fields, configs, derived, beside, frozenset(classes))
+        return OptionTable(fields, configs, derived, beside, frozenset(classes), self._lists)
+
+    @cache  # noqa: B019 - one for each version, as long as that is looked at
+    def _lists(self) -> frozenset[str]:
+        """Attributes with a name of their own that are made a list where options are declared, or beside."""
+        declaring = {option.evidence.file for option in self.options}
+        homes = {file.rpartition("/")[0].rpartition("/")[0] for file in declaring}
+        beside = tuple(f"{home}/" for home in homes if home.count("/") >= 2)
+        return frozenset(
+            name.decode()
+            for file, data in self.texts.items()
+            if file in declaring or file.startswith(beside)
+            for name in LIST.findall(data)
+        )
 
     # -- classes ----------------------------------------------------------------------------------
 

@@ -195,7 +195,7 @@ class Facts(Settings):
         root = module.name.split(".", 1)[0]
         for name, bindings in list(module.bindings.items()):
             functions = [b.statement for b in bindings if isinstance(b.statement, ast.FunctionDef)]
-            if not any(table is None or enters(function, table) for function in functions):
+            if not any(table is None or self._enters(function, table, module) for function in functions):
                 continue
             for where, definition in self.world.decorated(root, name)[:200]:
                 key = (where, definition)
@@ -210,6 +210,23 @@ class Facts(Settings):
                         global_name(m, other, definition)
                     except UnboundError:
                         continue
+
+    def _enters(self, function: ast.FunctionDef, table: str, module: Module) -> bool:
+        """Whether a function makes a decorator that enters something into a table; where a model is named,
+        also into a list that the table holds under its class, or by another such function of the module."""
+        if enters(function, table) or self.model is None:
+            return enters(function, table)
+        if collects(function, table):
+            return True
+        called = {
+            part.func.id
+            for part in ast.walk(function)
+            if isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Name)
+            and part.func.id != function.name
+        }
+        others = (binding.statement for name in called for binding in module.bindings.get(name, []))
+        return any(isinstance(other, ast.FunctionDef) and collects(other, table) for other in others)
 
     def intercept(
         self, m: Machine, f: Function, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
@@ -252,6 +269,22 @@ def enters(function: ast.FunctionDef, table: str) -> bool:
         if isinstance(part, ast.Assign)
         for target in part.targets
     )
+
+
+def collects(function: ast.FunctionDef, table: str) -> bool:
+    """Whether a function makes a decorator that appends what it is given to a list that a table holds."""
+    for inner in function.body:
+        for part in ast.walk(inner) if isinstance(inner, ast.FunctionDef) else ():
+            match part:
+                case ast.Call(
+                    func=ast.Attribute(
+                        attr="append",
+                        value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="setdefault"))
+                        | ast.Subscript(value=ast.Name(id=name)),
+                    )
+                ) if name == table:
+                    return True
+    return False
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:

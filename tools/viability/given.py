@@ -54,6 +54,8 @@ class OptionTable:
     """Fields of classes beside those, which declare no choice of their own."""
     classes: frozenset[str] = frozenset()
     """Names of the classes that declare them."""
+    lists: Callable[[], frozenset[str]] = frozenset
+    """Names of lists that start-up begins on the options object, and notes down there what it decides."""
     _read: dict[ast.FunctionDef, bool] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def read_by(self, function: ast.FunctionDef) -> bool:

@@ -52,7 +52,12 @@ class Settings(Given):
         return self.options.read_by(function)
 
     def options_object(self, m: Machine) -> Open:
-        return Open("options", {}, supply=lambda name: self.option(m, name))
+        made = Open("options", {}, supply=lambda name: self.option(m, name))
+        if self.model is not None:
+            for name in sorted(self.options.lists()):
+                made.attrs[name] = m.made([])
+                m.notes[id(made.attrs[name])] = made.attrs[name]
+        return made
 
     def options_for(self, m: Machine, annotation: ast.expr | None, module: Module) -> Open | None:
         """The options object for a parameter that is annotated with its class."""
@@ -119,6 +124,8 @@ class Settings(Given):
             return self._config_field(m, held[0], name, held[1])
         if "_" in name and frame is not None and node is not None and self._declared(name) is not None:
             return self.option(m, name)
+        if self.model is not None and name in self.overrides and frame is not None:
+            return self.option(m, name)
         if self.tensor_parallel is not None and DIVIDED.search(name):
             return Tainted(self.tensor_parallel, of(Kind.PARALLELISM))
         place = alone(name)
@@ -135,10 +142,14 @@ class Settings(Given):
         return Taint(depends.kinds - {Kind.UNKNOWN}, depends.sites)
 
     def kept_as(self, m: Machine, name: str, value: Any) -> Any:
-        """What an attribute holds into which something is put that is not known: told by its name."""
-        if self.model is None or name not in OBJECTS:
+        """What an attribute holds into which ``value`` is put: told by its name where that is not known or not
+        put there in every case."""
+        if self.model is None:
             return value
-        return self._model_config(m, text=OBJECTS[name])
+        unknown = isinstance(bare(value), Unknown)
+        if name in self.overrides and (unknown or m.uncertain):
+            return self.overrides[name]  # what the scenario sets is what the engine comes to
+        return self._model_config(m, text=OBJECTS[name]) if unknown and name in OBJECTS else value
 
     def _model_config(self, m: Machine, *, text: bool) -> Any:
         assert self.model is not None

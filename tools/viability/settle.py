@@ -12,7 +12,7 @@ from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.names import global_name
-from tools.viability.interpreter.values import CLEAN, Bound, ClassValue, Kind, Open, bare, strip
+from tools.viability.interpreter.values import CLEAN, Bound, ClassValue, Kind, Open, bare, of, strip
 from tools.viability.kept import Kept
 from tools.viability.runs import Run, attempt
 
@@ -84,19 +84,24 @@ def _checked(discovery: Discovery, validator: tuple[str, str | None, str], facts
 
 
 def _puts(m: Machine, options: Open, gives: Any, facts: Facts) -> list[str]:
-    """What a check certainly puts in the place of the value under test because of it: into the options
-    object, into what it notes down there, or into what it ``gives``."""
+    """What a check certainly puts in the place of the value under test, because of it or of the model: into
+    the options object, into what it notes down there, or into what it ``gives``."""
     field = facts.field or ""
     held = [(options.attrs.get(field), CLEAN)]
-    for decided in [*options.attrs.values(), gives]:
+    lists = facts.options.lists() if facts.model is not None else ()
+    for name, decided in [*options.attrs.items(), ("", gives)]:
         inner, depends = strip(decided)
-        held += [(one.get(field), depends) for one in _within(m, inner)]
+        # What start-up notes down of the options holds, whatever it looked at.
+        depends = depends | of(Kind.OPTION) if name in lists else depends
+        for one in _within(m, inner):
+            held = [] if field in one and id(one) in m.maybe else [*held, (one.get(field), depends)]
     found = []
     own = facts.under_test().value
     for value, depends in held:
         put, why = strip(value)
         kinds = why.kinds | depends.kinds
-        if isinstance(put, str) and Kind.OPTION in kinds and Kind.UNKNOWN not in kinds and put != own:
+        decisive = Kind.OPTION in kinds or (facts.model is not None and Kind.MODEL in kinds)
+        if isinstance(put, str) and decisive and Kind.UNKNOWN not in kinds and put != own:
             found.append(whole(put))
     return found
 

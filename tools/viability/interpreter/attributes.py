@@ -329,8 +329,7 @@ def _safe(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def set_attribute(m: Machine, holder: Any, name: str, value: Any) -> None:
     v = bare(holder)
-    if isinstance(bare(value), Unknown):
-        value = m.facts.kept_as(m, name, value)
+    value = m.facts.kept_as(m, name, value)
     if isinstance(v, Instance):
         found, _ = class_attribute(m, v.cls, name)
         if isinstance(bare(found), Descriptor) and bare(found).kind == "property":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import operator
 from dataclasses import replace
 from typing import Any
 
@@ -250,6 +251,21 @@ def refill(container: Any, content: Any) -> None:
     container.extend(content) if isinstance(container, list) else container.update(content)
 
 
+def _doubt(m: Machine, container: Any, before: list[Any], sides: list[list[Any]]) -> None:
+    """The sides of a test leave a container otherwise: it is not known, but for notes of decisions, of which
+    those may have been made that some side added."""
+    added = [one for side in sides for one in side[len(before) :]]
+    grown = all(len(side) >= len(before) and all(map(operator.is_, side, before)) for side in sides)
+    if id(container) not in m.notes or not grown:
+        m.lose(container)
+        return
+    refill(container, before + added)
+    for one in added:
+        for part in one if isinstance(one, tuple) else (one,):
+            if isinstance(bare(part), dict):
+                m.maybe[id(bare(part))] = bare(part)
+
+
 def _join_writes(m: Machine, sides: list[list[tuple[Any, Any, Any]]], count: int, since: int) -> None:
     seen: dict[tuple[int, Any], list[tuple[Any, Any, Any]]] = {}
     for side in sides:
@@ -258,11 +274,12 @@ def _join_writes(m: Machine, sides: list[list[tuple[Any, Any, Any]]], count: int
     for written in seen.values():
         holder, key, value = written[0]
         if key is CONTENT:
+            before = list(holder)
             m.changing(holder)
             refill(holder, value)
             new = m.born.get(id(holder), (None, -1))[1] >= since
             if not new and (len(written) < count or any(list(o) != list(value) for _, _, o in written[1:])):
-                m.lose(holder)
+                _doubt(m, holder, before, [list(content) for _, _, content in written])
             continue
         values = [v for _, _, v in written if v is not UNDO_MISSING]
         if not values:

@@ -272,6 +272,12 @@ def contains(m: Machine, container: Any, item: Any) -> bool | None:
         return None
     if isinstance(container, range):
         return item in container if isinstance(item, int) else None
+    if id(container) in m.maybe and _contains(m, container, item) is not False:
+        return None
+    return _contains(m, container, item)
+
+
+def _contains(m: Machine, container: Any, item: Any) -> bool | None:
     candidates = [plain(bare(one)) for one in container]
     if isinstance(item, SCALARS) and all(isinstance(one, SCALARS) for one in candidates):
         unordered = isinstance(container, (set, frozenset))

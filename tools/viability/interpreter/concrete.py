@@ -162,7 +162,7 @@ def _dict_update(m: Machine, v: dict[Any, Any], args: list[Any], kw: dict[str, A
         other = bare(arg)
         if isinstance(other, dict) and not m.is_lost(other):
             for key, value in other.items():
-                m.store(v, key, value)
+                m.store(v, key, UNKNOWN if id(other) in m.maybe else value)
         else:
             m.lose(v)
     for key, value in kw.items():

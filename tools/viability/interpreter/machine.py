@@ -142,6 +142,10 @@ class Machine:
     """Texts that were put into lists, each with the tests that led there, by the list's identity."""
     lost: dict[int, Any] = field(default_factory=dict)
     """Containers whose content is not known any more, by identity."""
+    notes: dict[int, list[Any]] = field(default_factory=dict)
+    """Lists to which start-up only adds what it decides, by identity."""
+    maybe: dict[int, dict[Any, Any]] = field(default_factory=dict)
+    """What was noted down there on a way that may not be taken, by identity."""
     held: dict[int, tuple[Any, Taint]] = field(default_factory=dict)
     """Taint of what was put into sets, which cannot hold tainted members."""
     active: dict[int, int] = field(default_factory=dict)
@@ -163,7 +167,17 @@ class Machine:
 
     def rest(self) -> None:
         """Let go of what only a run in progress needs: values, and all that hangs on them."""
-        for values in (self.globals, self.born, self.iterated, self.reasons, self.lost, self.held):
+        kept = (
+            self.globals,
+            self.born,
+            self.iterated,
+            self.reasons,
+            self.lost,
+            self.notes,
+            self.maybe,
+            self.held,
+        )
+        for values in kept:
             values.clear()
         for noted in (self.asking, self.registered, self.touched, self.effects):
             noted.clear()
