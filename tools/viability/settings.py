@@ -142,8 +142,8 @@ class Settings(Given):
         return Taint(depends.kinds - {Kind.UNKNOWN}, depends.sites)
 
     def kept_as(self, m: Machine, name: str, value: Any) -> Any:
-        """What an attribute holds into which ``value`` is put: told by its name where that is not known or not
-        put there in every case."""
+        """What an attribute holds into which ``value`` is put: told by its name where that is not known, or
+        may not be put there."""
         if self.model is None:
             return value
         unknown = isinstance(bare(value), Unknown)

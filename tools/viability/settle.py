@@ -12,7 +12,7 @@ from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.names import global_name
-from tools.viability.interpreter.values import CLEAN, Bound, ClassValue, Kind, Open, bare, of, strip
+from tools.viability.interpreter.values import CLEAN, UNKNOWN, Bound, ClassValue, Kind, Open, bare, of, strip
 from tools.viability.kept import Kept
 from tools.viability.runs import Run, attempt
 
@@ -87,14 +87,11 @@ def _puts(m: Machine, options: Open, gives: Any, facts: Facts) -> list[str]:
     """What a check certainly puts in the place of the value under test, because of it or of the model: into
     the options object, into what it notes down there, or into what it ``gives``."""
     field = facts.field or ""
-    held = [(options.attrs.get(field), CLEAN)]
-    lists = facts.options.lists() if facts.model is not None else ()
-    for name, decided in [*options.attrs.items(), ("", gives)]:
+    # What start-up notes down of the options holds, whatever it looked at.
+    held = [(options.attrs.get(field), CLEAN), (_noted(m, options).get(field), of(Kind.OPTION))]
+    for decided in [*(value for value in options.attrs.values() if id(bare(value)) not in m.notes), gives]:
         inner, depends = strip(decided)
-        # What start-up notes down of the options holds, whatever it looked at.
-        depends = depends | of(Kind.OPTION) if name in lists else depends
-        for one in _within(m, inner):
-            held = [] if field in one and id(one) in m.maybe else [*held, (one.get(field), depends)]
+        held += [(one.get(field), depends) for one in _within(m, inner)]
     found = []
     own = facts.under_test().value
     for value, depends in held:
@@ -104,6 +101,15 @@ def _puts(m: Machine, options: Open, gives: Any, facts: Facts) -> list[str]:
         if isinstance(put, str) and decisive and Kind.UNKNOWN not in kinds and put != own:
             found.append(whole(put))
     return found
+
+
+def _noted(m: Machine, options: Open) -> dict[str, Any]:
+    """What start-up certainly decided and noted down: of each option, what it came to last."""
+    decided: dict[str, Any] = {}
+    for value in options.attrs.values():
+        for one in _within(m, value) if id(bare(value)) in m.notes else ():
+            decided.update({name: UNKNOWN if id(one) in m.maybe else put for name, put in one.items()})
+    return decided
 
 
 def _within(m: Machine, value: Any) -> list[dict[Any, Any]]:

@@ -83,8 +83,8 @@ class Scenario(Protocol):
         """What an attribute of something not followed depends on, of which ``depends`` is known."""
 
     def kept_as(self, m: Machine, name: str, value: Any) -> Any:
-        """What an attribute holds into which ``value`` is put: told by its name where that is not known or not
-        put there in every case."""
+        """What an attribute holds into which ``value`` is put: told by its name where that is not known, or
+        may not be put there."""
 
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """A module's global after the start-up function ``writer`` has filled it from the options."""
