@@ -56,6 +56,12 @@ class ModelConfig:
     model_name: str = "hem"
     model_rows: int = 1
 
+    def __post_init__(self):
+        self.shape = self.get_shape()
+
+    def get_shape(self):
+        return {"pleated": self.hf_config.model_type in ("pleat", "crease")}
+
     @property
     def architecture(self):
         return self._architecture
@@ -215,3 +221,25 @@ def test_a_rule_reads_what_the_model_s_own_config_says(engine: Engine) -> None:
     assert spin(engine, "FLAT", "GoreForCausalLM").row.verdict is PASSES, (
         "of the class alone that is not known"
     )
+
+
+def test_what_a_configuration_computes_from_the_model_s_own_config_counts(engine: Engine) -> None:
+    engine.edit(
+        SPIN,
+        "    if marked and not deep:\n",
+        '    if get_current_top_config().model_config.shape["pleated"] and not deep:\n'
+        '        reasons.append("pleats not supported")\n'
+        "    if marked and not deep:\n",
+    )
+    config = {"architectures": ["GoreForCausalLM"], "hidden_size": 128, "model_type": "pleat"}
+    trace = spin(engine, "FLAT", None, config)
+    assert (trace.row.verdict, trace.row.because) == (BLOCKED, Because.MODEL)
+    assert spin(engine, "FLAT", None, {**config, "model_type": "gore"}).row.verdict is PASSES
+    assert spin(engine, "FLAT", "GoreForCausalLM").row.verdict is not BLOCKED, "it is not known"
+
+
+def test_a_marked_layer_is_refused_with_the_sizes_of_a_model_as_well(engine: Engine) -> None:
+    config: dict[str, object] = {"architectures": ["DartForCausalLM"], "hidden_size": 128, "num_heads": 4}
+    trace = spin(engine, "FLAT", None, config)
+    assert (trace.row.verdict, trace.row.because) == (BLOCKED, Because.MODEL)
+    assert spin(engine, "FLAT", None, {**config, "architectures": ["GoreForCausalLM"]}).row.verdict is PASSES

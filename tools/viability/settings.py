@@ -204,10 +204,31 @@ class Settings(Given):
                 self.note(MODEL, self.model.architecture)
                 return Tainted(self.model.architecture, of(Kind.MODEL))
             declared = fields.get(attribute)
-            return NotImplemented if declared is None else self._config_field(m, name, attribute, declared)
+            if declared is None:
+                return self._computed(m, made, attribute)
+            return self._config_field(m, name, attribute, declared)
 
         cls = bare(global_name(m, module, name))
-        return Open(name, supply=supply, cls=cls if isinstance(cls, ClassValue) else None)
+        made = Open(name, supply=supply, cls=cls if isinstance(cls, ClassValue) else None)
+        return made
+
+    def _computed(self, m: Machine, made: Open, attribute: str) -> Any:
+        """What a configuration object's own methods put under a name that it does not declare, computed from
+        what the model's config says, where all of them put the same there."""
+        key = f"{made.name}.{attribute}"
+        if self.model is None or self.model.checkpoint is None or made.cls is None:
+            return NotImplemented
+        if key not in self._defaults:
+            self._defaults[key] = NotImplemented  # in case it leads back here
+            put = _puts_of_self(made.cls.node, attribute)
+            if len(put) == 1:
+                try:
+                    with m.apart():
+                        value = evaluate(m, put[0], Frame(made.cls.module, {"self": made}))
+                except (Raised, UnboundError):
+                    return NotImplemented
+                self._defaults[key] = NotImplemented if isinstance(bare(value), Unknown) else value
+        return self._defaults[key]
 
     def config_object(self, m: Machine, name: str) -> Open | None:
         """The one configuration object of a class: the part of another one that is annotated with it, else
@@ -291,3 +312,16 @@ class Settings(Given):
             raise
         value = m.globals.pop((module.name, name), None)
         return NOT_NONE if bare(value) is None else value
+
+
+def _puts_of_self(cls: ast.ClassDef, attribute: str) -> list[ast.expr]:
+    """The different expressions of ``self.attribute = …`` in a class, of what they themselves hold alone."""
+    found: dict[str, ast.expr] = {}
+    for part in ast.walk(cls):
+        match part:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if (
+                name == attribute
+            ):
+                found[ast.dump(value)] = value
+    words = {word.id for value in found.values() for word in ast.walk(value) if isinstance(word, ast.Name)}
+    return list(found.values()) if words <= {"self"} else []

@@ -101,7 +101,7 @@ def survey(
             if name not in makers:
                 return NotImplemented
         sized = checkpoint is not None
-        given = _arguments(f, args, kwargs, _plain if sized else _of_class, bound=f.name == "__init__")
+        given = _arguments(f, args, kwargs, _told if sized else _of_class, bound=f.name == "__init__")
         if given is not None and len(found) < MOST and (sized or not m.uncertain):
             found.append(Built(site or Site("", 1, "call"), name, given, sized))
         return None if f.name == "__init__" else NOT_NONE
@@ -227,6 +227,10 @@ def _arguments(
 def _plain(value: Any) -> bool:
     inner, why = strip(value)
     return isinstance(inner, (bool, int, float, str)) and not why.kinds & {Kind.UNKNOWN, Kind.SOFT}
+
+
+def _told(value: Any) -> bool:
+    return _plain(value) or _of_class(value)
 
 
 def _of_class(value: Any) -> bool:
