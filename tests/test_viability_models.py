@@ -323,7 +323,9 @@ def test_what_a_registered_rule_decides_for_a_class_is_noted_down_and_runs(decid
 def test_what_may_have_been_decided_otherwise_afterwards_is_not_said(deciding: Engine) -> None:
     after = """\
         if self.get_model_config().hf_config.loose:
-            self._decided.append(("loose", {"weave_backend": "cedar"}))
+            self._decided.append(("loose", {"weave_backend": "dune"}))
         if View(self)"""
     deciding.edit(SERVER_ARGS, "        if View(self)", after)
-    assert seam(deciding, "auto", "sm100", ["HemForCausalLM"], "weave").row.runs_instead != "birch"
+    row = seam(deciding, "auto", "sm100", ["HemForCausalLM"], "weave").row
+    assert row.runs_instead not in ("birch", "dune")
+    assert seam(deciding, "amber", "sm100", ["HemForCausalLM"], "weave").row.verdict is not Verdict.BLOCKED
