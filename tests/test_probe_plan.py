@@ -14,6 +14,7 @@ from memory.home import Home
 from tools.environment.adopt import adopt
 from tools.environment.model import Environment
 from tools.errors import ToolError
+from tools.probe.foreign.case import bound
 from tools.probe.pack import make_plan, pack
 from tools.probe.plan import backends_of, cells_of, modules_of
 from tools.probe.reaching import modules_reached
@@ -181,6 +182,30 @@ def test_sizes_are_those_of_the_model_as_a_rank_holds_them(tmp_path: Path) -> No
 def test_a_config_that_says_no_sizes_is_refused(config: str, tp: int, says: str) -> None:
     with pytest.raises(ToolError, match=says):
         shapes_of(config, tp, DEFAULT)
+
+
+def test_what_a_function_hands_on_is_what_it_documents() -> None:
+    def plan(indptr: int, **kwargs: int) -> None:
+        """Plan.
+
+        Parameters
+        ----------
+        indptr : int
+            Where it begins.
+        sm_scale : float
+            What it is multiplied with.
+        """
+
+    def silent(indptr: int, **kwargs: int) -> None:
+        """Says nothing of names."""
+
+    def plain(indptr: int, sm_scale: float = 1.0) -> None:
+        """Takes what it names."""
+
+    given = {"indptr": 1, "sm_scale": 2, "qo_indptr": 3}
+    assert bound(plan, given) == {"indptr": 1, "sm_scale": 2}
+    assert bound(silent, given) == given
+    assert bound(plain, given) == {"indptr": 1, "sm_scale": 2}
 
 
 def test_kernels_that_triton_compiles_are_found_where_the_installed_engine_has_them(tmp_path: Path) -> None:

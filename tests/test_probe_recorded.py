@@ -16,6 +16,7 @@ from memory.store import Store
 from memory.views import Views
 from tools.probe.judge import judged
 from tools.probe.plan import Cell
+from tools.probe.running import stopped_early
 from transcripts.catch_up import catch_up
 from transcripts.check import check
 from transcripts.log import read
@@ -90,3 +91,29 @@ def test_an_h200_refused_compiled_ran_wrote_nothing_and_was_ended() -> None:
     assert rows["cutlass_fused_moe"]["outcome"] == "not_run"
     built = [one for one in rows.values() if one["measured"].get("built")]
     assert len(built) > 5
+
+
+def test_a_cell_whose_time_ran_out_left_nothing_to_the_next() -> None:
+    rows = list(results(RECORDED / "probes" / "h200-here-flashinfer-0.6.15-sweep.jsonl").values())
+    assert len(rows) == 52
+    ended = [one["measured"]["ended"] for one in rows]
+    late, after = rows[ended.index("timed_out") :][:2]
+    assert late["because"].startswith("still compiling after 55 s (cc1plus, cicc, ")
+    assert (late["measured"]["context"], after["measured"]["worker"]) == ("gone", "new")
+    assert after["outcome"] == "ok"
+    assert sum(one["outcome"] == "unsupported" for one in rows) == 30
+    warm = [one["measured"]["overhead_seconds"] for one in rows if one["measured"]["worker"] == "warm"]
+    assert sorted(warm)[len(warm) // 2] < 0.001
+
+
+def test_a_probe_that_was_killed_on_a_gpu_was_gone_on_with() -> None:
+    path = RECORDED / "probes" / "h200-here-flashinfer-0.6.15-attention.jsonl"
+    kinds = [event.data.kind for event in read(path)]
+    assert kinds.count("resumed") == 1
+    ended = [event.data.status for event in read(path) if event.data.kind == "returned"]
+    assert ended.count("interrupted") == 17
+    found = results(path)
+    assert len(found) == 17
+    stopped = [name for name, one in found.items() if stopped_early(one)]
+    assert all(name.startswith("BatchMLAPagedAttentionWrapper:") for name in stopped)
+    assert {one["outcome"] for name, one in found.items() if "Prefill" in name} == {"ok", "unsupported"}

@@ -61,7 +61,9 @@ def run_packed(
     why = said if code else f"there is no row; look at {folder}"
     if not set(cells) & set(rows):
         raise ToolError(why, missing=code == LACKING, whole=True)
-    lost = {cell: Measured(_untried(cell, why), {}, {}) for cell in cells if cell not in rows}
+    # They would have run where the others did.
+    last = next(reversed(rows.values()))
+    lost = {cell: Measured(_untried(cell, why), last.here, last.header) for cell in cells if cell not in rows}
     return plan, folder, {**rows, **lost}
 
 

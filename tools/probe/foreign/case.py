@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -54,11 +55,16 @@ class Asked:
         return {} if self.choice is None else {"backend": self.choice}
 
 
+_LISTED = re.compile(r"^\s+(\w+) ?:", re.M)
+
+
 def bound(function: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Those of ``given`` that ``function`` takes by name. Raises :class:`UnfitError` if it needs others."""
+    """Those of ``given`` that ``function`` takes by name; where it hands names on, those that it documents,
+    if it documents any. Raises :class:`UnfitError` if it needs others."""
     parameters = inspect.signature(function).parameters
     if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        return given
+        listed = {*_LISTED.findall(function.__doc__ or "")} - set(parameters)
+        return {name: value for name, value in given.items() if not listed or name in {*parameters, *listed}}
     needed = [
         name
         for name, one in parameters.items()
