@@ -7,6 +7,7 @@ what shares the cause of a failure is not launched again.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 from memory.terms import Outcome
 
 Pairs = dict[str, str]
-"""Component → backend."""
+"""Component → backend; and ``--option`` of the engine → its value, where options are tried too."""
+FLAG, OFF = "--", "off"
+"""What an option's name begins with here; the value that leaves it out."""
 
 OF_ALL = frozenset({"memory", "machine", "files", "options", "communication"})
 """Kinds of causes that no backend is to blame for: whatever is launched so has them."""
@@ -52,7 +55,26 @@ def grid(each: Mapping[str, Sequence[str]], base: Mapping[str, str] | None = Non
 
 def named(pairs: Mapping[str, str]) -> str:
     """A setting in words."""
-    return ", ".join(f"{name}={backend}" for name, backend in pairs.items()) or "the engine's defaults"
+    parts = sorted(pairs.items(), key=lambda one: one[0].startswith(FLAG))  # backends first
+    told = (f"{name.removeprefix(FLAG)}={value}" for name, value in parts)
+    return ", ".join(told) or "the engine's defaults"
+
+
+def settings_of(settings: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]:
+    """``settings`` of a server with the backends and options of ``pairs`` in them."""
+    found = {**settings, "backends": {name: one for name, one in pairs.items() if not name.startswith(FLAG)}}
+    given = {name.removeprefix(FLAG): value for name, value in pairs.items() if name.startswith(FLAG)}
+    if given:
+        kept = {name: value for name, value in settings.get("options", {}).items() if name not in given}
+        found["options"] = kept | {name: typed(one) for name, one in given.items() if one != OFF}
+    return found
+
+
+def typed(text: str) -> bool | int | float | str:
+    """An option's value as it was written: a number, true or false, else a word."""
+    if re.fullmatch(r"-?\d+|-?\d+\.\d+", text):
+        return float(text) if "." in text else int(text)
+    return {"true": True, "false": False}.get(text, text)
 
 
 def blamed(ran: Ran, others: Sequence[Ran]) -> Pairs | None:
@@ -116,4 +138,5 @@ def seen(ran: Sequence[Ran]) -> Iterator[tuple[str, str, Ran]]:
         for pair in (blame or {}).items():
             found[pair] = one
     for (component, backend), one in found.items():
-        yield component, backend, one
+        if not component.startswith(FLAG):
+            yield component, backend, one

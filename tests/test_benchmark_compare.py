@@ -170,6 +170,17 @@ def test_settings_that_were_measured_in_turn_are_sides_of_their_own() -> None:
 HOSTILE = '"><script>alert(1)</script>\x1b[31m|`'
 
 
+def test_an_option_that_was_tried_makes_sides_and_one_that_all_have_does_not() -> None:
+    common = {"asked": {"attention": "a"}}
+    results = [
+        {**launch(cell()), **common, "options": {"seed": "1"}},
+        {**launch(cell(speculative=True)), **common, "options": {"seed": "1", "draft": "NGRAM"}},
+    ]
+    sides = sides_of("trial", results)
+    assert [side.name for side in sides] == ["attention=a, draft=off", "attention=a, draft=NGRAM"]
+    assert [side.speculative for side in sides] == [False, True]
+
+
 def test_reports_escape_what_others_named() -> None:
     side = side_of(HOSTILE, [launch(cell(1), cell(4)), launch(cell(1), cell(4))])
     found = document([side, side_of("plain", [launch(cell(1)), launch(cell(1))])])

@@ -380,6 +380,31 @@ def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, ho
     assert again.returncode == 0, again.stderr
 
 
+def test_options_of_the_engine_are_tried_like_backends(tmp_path: Path, home: Home) -> None:
+    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
+    command = [
+        "serve", "-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model),
+        "--cpu", "--check", "--each", "attention=triton", "--option", "max-running-requests=4",
+        "--vary", "disable-cuda-graph=off,true", "--concurrency", "0", "--json",
+    ]  # fmt: skip
+    done = agent(*command, home=home.root)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [one["options"] for one in document["launches"]] == [
+        {"max-running-requests": "4"}, {"max-running-requests": "4", "disable-cuda-graph": "True"},
+    ]  # fmt: skip
+    assert [" --disable-cuda-graph" in " ".join(one["command"]) for one in document["launches"]] == [
+        False, True,
+    ]  # fmt: skip
+    assert document["recommendation"]["alternatives"] == [
+        "attention=triton, disable-cuda-graph=true: right too"
+    ]
+    wrong = agent(*command[:-1], "--vary", "no-such=1,2", home=home.root)
+    assert wrong.returncode == 2
+    assert "does not know --no-such" in wrong.stderr
+    assert "starts on port" not in wrong.stderr
+
+
 def test_what_was_killed_while_a_server_started_is_gone_on_with(tmp_path: Path, home: Home) -> None:
     site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
     command = [

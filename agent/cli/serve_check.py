@@ -24,7 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Checking:
-    """``each``: the values to try by component; ``repeat``: launches of each."""
+    """``each``: the values to try by component, or by ``--option``; ``repeat``: launches of each."""
 
     each: dict[str, list[str]]
     repeat: int
@@ -50,6 +50,10 @@ def check_options(function: Function) -> Function:
             help="With --check: one launch for each of these, and each combination; repeatable.",
         ),
         click.option(
+            "--vary", metavar="NAME=VALUE,...", multiple=True,
+            help="The same for an option of the engine; off leaves it out.",
+        ),
+        click.option(
             "--repeat", type=click.IntRange(1, 16), default=1, metavar="N", help="Launches of each setting."
         ),
         click.option(
@@ -73,21 +77,24 @@ def check_options(function: Function) -> Function:
 
 def checking(given: dict[str, Any]) -> Checking | None:
     """What was said about checking; None where it was not asked for. Raises :class:`CommandError`."""
-    wanted, each = given.pop("check"), given.pop("each")
+    from agent.trials import FLAG
+
+    wanted, each, vary = given.pop("check"), given.pop("each"), given.pop("vary")
     found: dict[str, list[str]] = {}
-    for one in each:
+    for flag, mark, one in [("--each", "", one) for one in each] + [("--vary", FLAG, one) for one in vary]:
         component, equals, names = one.partition("=")
         values = [name.strip() for name in names.split(",") if name.strip()]
-        if not equals or not component or not values or component in found:
-            raise CommandError(f"--each {one!r} is not COMPONENT=NAME,NAME once a component")
-        found[component] = list(dict.fromkeys(values))
+        key = mark + component.lstrip("-")
+        if not equals or not component.strip("-") or not values or key in found:
+            raise CommandError(f"{flag} {one!r} is not NAME=VALUE,VALUE once a name")
+        found[key] = list(dict.fromkeys(values))
     loads = tuple(sorted({int(one) for one in (given.pop("loads") or "").split(",") if one}))
     names = ("repeat", "concurrency", "rounds", "questions", "input", "output")
     made = Checking(each=found, loads=loads, **{name: given.pop(name) for name in names})
     if not wanted:
-        if each or made.repeat > 1:
+        if found or made.repeat > 1:
             raise CommandError(
-                "--each and --repeat are launches that are checked and ended: give --check too"
+                "--each, --vary and --repeat are launches that are checked and ended: give --check too"
             )
         return None
     return made
@@ -98,10 +105,11 @@ def checked(home: Home, plan: Plan, asked: Checking, given: dict[str, Any], *, a
     from agent.drivers.trier import TOOL, Trier
     from agent.policy import PERSON, Policy
     from agent.session import Setting, board_of, start
-    from agent.trials import grid
+    from agent.trials import grid, settings_of
     from memory.artifacts import Artifacts
     from memory.clock import Ids, SystemClock
     from memory.vocabulary import Effect
+    from tools.server import ServerSettings, plan_launch
     from transcripts.reader import transcript_path
 
     trials = grid(asked.each)
@@ -111,6 +119,9 @@ def checked(home: Home, plan: Plan, asked: Checking, given: dict[str, Any], *, a
         raise CommandError("words after -- are not kept on record, so they cannot be checked; use --option")
     settings = plan.settings.model_dump(mode="json", exclude_defaults=True)
     environment = plan.environment
+    for pairs in trials:  # before anything is launched
+        tried = ServerSettings.model_validate(settings | settings_of(settings, pairs))
+        plan_launch(home, environment, tried, driver=False, python=plan.python, site=given["site"])
     trial: dict[str, Any] = {
         # As the record calls it: a folder of others by the path of its packages.
         "environment": environment.name if environment.kind == "source" else environment.path,
@@ -163,6 +174,7 @@ def _show(outputs: Sequence[dict[str, Any]]) -> None:
         if "error" in one:
             rows.append(["?", "not tried", str(one["error"])[:WORDS]])
             continue
-        asked = ", ".join(f"{name}={value}" for name, value in one["asked"].items()) or "defaults"
+        given = {**one["asked"], **one["options"]}
+        asked = ", ".join(f"{name}={value}" for name, value in given.items()) or "defaults"
         rows.append([asked, one["outcome"].replace("_", " "), one["because"][:WORDS]])
     say(table(rows))

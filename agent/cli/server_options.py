@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from tools.server import Plan
     from tools.server.fit import Fit
 
-_NUMBER = re.compile(r"-?\d+|-?\d+\.\d+")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -145,12 +143,10 @@ def _backends(given: dict[str, Any]) -> dict[str, str]:
 
 
 def _option(text: str) -> tuple[str, bool | int | float | str]:
+    from agent.trials import typed
+
     name, equals, value = text.partition("=")
-    if not equals:
-        return name, True
-    if _NUMBER.fullmatch(value):
-        return name, float(value) if "." in value else int(value)
-    return name, {"true": True, "false": False}.get(value, value)
+    return name, typed(value) if equals else True
 
 
 def audited(plan: Plan, named: Sequence[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from agent.board import Board
 from agent.loop import Call, Decision
 from agent.probing import SERVERS
 from agent.served import claims
-from agent.trials import SILENT, Pairs, Ran, named, seen, spared
+from agent.trials import SILENT, Pairs, Ran, named, seen, settings_of, spared
 from memory.clock import hypothesis_id
 from memory.vocabulary import (
     Answer,
@@ -78,20 +78,22 @@ def trials(board: Board) -> list[tuple[Pairs, int]]:
 
 def launches(board: Board) -> list[Ran]:
     """Those that came to an end, in order; what could not even be tried is none."""
-    order = trials(board)
+    assert board.opened is not None
+    base = board.opened.options["trial"]["settings"]
+    order = [(settings_of(base, pairs), launch, pairs) for pairs, launch in trials(board)]
     found = []
     for called, _ in board.results(TOOL):
         output = board.output(called.call)
         if isinstance(output, dict):
-            pairs = dict(called.input["settings"].get("backends", {}))
-            number = order.index((pairs, int(called.input.get("launch", 1))))
-            found.append(Ran(called.call, number, pairs, output))
+            mine = (called.input["settings"], int(called.input.get("launch", 1)))
+            number = next(place for place, (*one, _) in enumerate(order) if tuple(one) == mine)
+            found.append(Ran(called.call, number, order[number][2], output))
     return found
 
 
 def _input(trial: dict[str, Any], pairs: Pairs, launch: int, before: list[Ran]) -> dict[str, Any]:
     """What a launch is asked. Its answers are compared with those of the first that was right."""
-    settings = {**trial["settings"], "backends": pairs}
+    settings = settings_of(trial["settings"], pairs)
     runs = [(one.output.get("checked") or {}).get("run") for one in before if one.ok]
     reference = {"reference_run": run} if (run := next(filter(None, runs), None)) else {}
     return {**trial, "settings": settings, "launch": launch, **reference}

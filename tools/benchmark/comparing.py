@@ -116,9 +116,13 @@ def side_of(name: str, results: Sequence[Mapping[str, Any]]) -> Side:
 def sides_of(name: str, results: Sequence[Mapping[str, Any]]) -> list[Side]:
     """A side for each setting that the results are of: one alone is called ``name``."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for result in results:
+    given = [result.get("options") or {} for result in results]
+    names = sorted({name for one in given for name in one})
+    varied = [name for name in names if len({one.get(name) for one in given}) > 1]
+    for result, options in zip(results, given, strict=True):
         asked = result.get("asked") or {}
-        said = ", ".join(f"{component}={backend}" for component, backend in sorted(asked.items()))
+        words = [f"{component}={backend}" for component, backend in sorted(asked.items())]
+        said = ", ".join([*words, *(f"{name}={options.get(name, 'off')}" for name in varied)])
         groups.setdefault(said, []).append(result)
     if len(groups) == 1:
         return [side_of(name, results)]

@@ -83,6 +83,8 @@ class Launched(Contract):
     model: str
     layers: int | None
     asked: dict[str, str]
+    options: dict[str, str] = Field(default_factory=dict)
+    """Further ones of the engine, as they were asked for."""
     used: tuple[Used, ...] = ()
     command: tuple[str, ...]
     ready_seconds: float | None = None
@@ -265,6 +267,7 @@ class _Trial:
             model=settings.model,
             layers=self.args.layers,
             asked=dict(self.plan.asked),
+            options={name: str(value) for name, value in settings.options.items()},
             command=tuple(self.plan.command("PORT", None)),
             arch=_arch(first),
             gpu=first.name if first else None,
