@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from fake_server import fake_engine, fake_model
 from program import START, agent, variables
+from test_hardware import program
 
 from agent.best import best
 from agent.cli.common import Context
@@ -156,6 +158,18 @@ def test_a_healthy_server_is_ok_and_its_log_is_kept_without_the_key(
     assert "A FAKE server" in text
     assert "api_key='***'" in text
     assert not list((home.root / "servers").glob("*/server.log"))
+
+
+def test_what_cannot_fit_is_not_launched(
+    tried: Callable[..., Launched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin", "nvidia-smi", "#!/bin/sh\necho '0, GPU-tiny, Teapot, 9.0, 1, 0, 1.0'\n")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with pytest.raises(
+        ToolError, match=r"it does not fit: weights of 0\.0. GiB for each GPU, which has 0\.00"
+    ):
+        tried({"device": "gpu"})
 
 
 def test_a_substitution_is_named_and_nothing_more_is_asked(tried: Callable[..., Launched]) -> None:

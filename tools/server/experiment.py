@@ -23,10 +23,13 @@ from tools.base import ToolContext, tool
 from tools.benchmark.loads import Loads, Measured, measured
 from tools.benchmark.server import interpreter_of
 from tools.environment.store import open_for
+from tools.errors import ToolError
+from tools.hardware.audit import audit
 from tools.hardware.gpu import Gpu
 from tools.quality.checked import Checked, CheckServer
 from tools.quality.gate import check_server
 from tools.server.failure import Failure
+from tools.server.fit import GIB, will_it_fit
 from tools.server.gpus import choose_gpus
 from tools.server.plan import Plan, plan_launch
 from tools.server.settings import ServerSettings
@@ -101,6 +104,8 @@ class Launched(Contract):
     ended_seconds: float | None = None
     left: tuple[int, ...] = ()
     memory_left: dict[str, int] = Field(default_factory=dict)
+    machine: tuple[str, ...] = ()
+    """What of this machine may hold a server back, at that time."""
     seconds: float = 0.0
     """From the first process to the last."""
 
@@ -127,7 +132,24 @@ def try_server(args: TryServer, context: ToolContext) -> Launched:
         python=interpreter[0],
         site=interpreter[1],
     )
-    return _Trial(args, context, plan, gpus).run()
+    _fits(settings, gpus)
+    looked = audit([gpu.uuid for gpu in gpus], plan.versions) if gpus else []
+    held = [one for one in looked if one.ok is not True]
+    trial = _Trial(args, context, plan, gpus, {"machine": tuple(f"{one.name}: {one.found}" for one in held)})
+    for said in trial.found["machine"]:
+        context.progress(said)
+    return trial.run()
+
+
+def _fits(settings: ServerSettings, gpus: Sequence[Gpu]) -> None:
+    """Raises :class:`ToolError` where the weights alone are more than a GPU has."""
+    sizes = [gpu.memory_total_mib << 20 for gpu in gpus if gpu.memory_total_mib]
+    fit = will_it_fit(settings, min(sizes)) if sizes else None
+    if fit is not None and fit.weights > min(sizes):
+        raise ToolError(
+            f"it does not fit: weights of {fit.weights / GIB:.2f} GiB for each GPU, which has "
+            f"{min(sizes) / GIB:.2f} GiB; divide it over more of them (--tp), or take a smaller one"
+        )
 
 
 @dataclass
