@@ -317,14 +317,26 @@ def test_a_program_that_is_asked_to_end_ends_its_server_first(
         assert sweep(home, silent) == []
 
 
-def test_a_full_disk_is_said_to_be_one(disk: Path, tmp_path: Path) -> None:
-    home = Home(disk / "home").prepare()
-    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
-    settings = ServerSettings(model=str(model), device="cpu")
-    plan = plan_launch(home, adopt(site), settings, python=Path(sys.executable), site=site)
+def fill(disk: Path) -> None:
     with (disk / "ballast").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
-            file.write(b"x" * 4096)
-    with pytest.raises((ToolError, StartError)) as caught, launched(plan, home, silent):
+            file.write(b"x" * 512)
+
+
+@pytest.mark.parametrize("when", ["before", "while it starts"])
+def test_a_full_disk_is_said_to_be_one(when: str, disk: Path, tmp_path: Path) -> None:
+    """Also where nothing that the server said of it came to the log."""
+    home = Home(disk / "home").prepare()
+    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", crash="silent")
+    settings = ServerSettings(model=str(model), device="cpu")
+    plan = plan_launch(home, adopt(site), settings, python=Path(sys.executable), site=site)
+    if when == "before":
+        fill(disk)
+
+    def tell(text: str) -> None:
+        if "starts on port" in text:
+            fill(disk)
+
+    with pytest.raises((ToolError, StartError)) as caught, launched(plan, home, tell):
         pass
     assert "space" in str(caught.value) or "disk" in str(caught.value)

@@ -47,9 +47,7 @@ def classed(
     cause = found.cause if found.cause is not None and not found.cause.noticed else None
     words = _words(found, log)
     told = f"{words} ({stalled})" if stalled else words
-    if _full(log):
-        outcome, told = Outcome.ENVIRONMENT_SUSPECT, f"the disk that holds {log.parent} is full; {told}"
-    elif cause is not None and (stalled is None or found.first is not None):
+    if cause is not None and (stalled is None or found.first is not None):
         outcome = cause.outcome
     elif stalled is not None and found.first is None:
         outcome, told = (Outcome.START_TIMEOUT if timed_out else Outcome.HUNG), f"{stalled}; last: {words}"
@@ -61,6 +59,8 @@ def classed(
         outcome = Outcome.START_FAILED
     if code is not None and found.first is None and cause is None:
         told = f"{_status(code)}; last: {words}"
+    if _full(log):
+        outcome, told = Outcome.ENVIRONMENT_SUSPECT, f"the disk that holds {log.parent} is full; {told}"
     failure = Failure(outcome=outcome, because=told[:LONGEST], diagnosis=found, ready=ready)
     return Failure.model_validate_json(failure.model_dump_json().replace(secret, HIDDEN))
 
