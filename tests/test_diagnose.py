@@ -249,6 +249,13 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("TimeoutError: The read operation timed out", "machine"),
         ("ValueError: maple does not allocate any GPUs on the driver node", "machine"),
         ("ValueError: Can't patch loop of type <class 'uvloop.Loop'>", "defect"),
+        ("AssertionError: Can not alloc larch cache", "memory"),
+        ("RuntimeError: x.hpp:69: Failed to open: /opt/include/sm121_larch_logits.cuh", "architecture"),
+        ("AssertionError: One of GPU archs of ['gfx1'] is invalid or not supported", "architecture"),
+        ("RuntimeError: CUDA unknown error - this may be due to an environment", "machine"),
+        ("AssertionError: res=<Response [502]>, res.text=''", "machine"),
+        ("TypeError: trtllm_larch() got an unexpected keyword argument 'x'", "dependency"),
+        ("TypeError: larch() got an unexpected keyword argument 'x'", "defect"),
     ],
 )
 def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: str | None) -> None:
@@ -313,6 +320,46 @@ def test_a_process_that_failed_says_why_in_its_own_words() -> None:
     assert found.cause is not None
     assert (found.cause.kind, found.cause.certain) == ("machine", False)
     assert diagnosed(wrapper).cause is None
+
+
+def test_a_process_of_which_nothing_else_is_said_is_told_by_the_name_of_its_exception() -> None:
+    died = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."
+    log = SGLANG.replace("ValueError: cedar needs 10.x", died)
+    cause = diagnosed(log).cause
+    assert cause is not None
+    assert (cause.kind, cause.certain) == ("communication", False)
+    cause = diagnosed(f"*** SIGSEGV received at time=1746544812 on cpu 12 ***\n{log}").cause
+    assert cause is not None
+    assert (cause.kind, cause.line, cause.certain) == ("fault", 1, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "kinds"),
+    [
+        (
+            "This kernel only supports sm120.",
+            "CUDA error: unspecified launch failure",
+            ("fault", "architecture"),
+        ),
+        (
+            "Failed to get device capability: SM 12.x requires CUDA >= 12.9.",
+            "FlashInfer requires GPUs with sm75 or higher",
+            ("architecture", "toolchain"),
+        ),
+    ],
+)
+def test_what_a_kernel_or_a_library_said_before_explains_what_fails_after(
+    said: str, error: str, kinds: tuple[str, str]
+) -> None:
+    log = SGLANG.replace("ValueError: cedar needs 10.x", f"RuntimeError: {error}")
+    alone, explained = diagnosed(log).cause, diagnosed(f"{said}\n{log}").cause
+    assert alone is not None
+    assert explained is not None
+    assert (alone.kind, alone.certain) == (kinds[0], True)
+    assert (explained.kind, explained.line, explained.certain) == (kinds[1], 1, False)
+    after = diagnosed(f"{log}\n{said}").cause
+    assert after is not None
+    assert after.kind == kinds[0]
 
 
 def test_a_server_that_was_ended_has_not_failed(tmp_path: Path) -> None:

@@ -146,6 +146,20 @@ def test_a_traceback_cut_off_is_kept_without_its_end() -> None:
     assert (lost.error, lost.end, len(lost.frames)) == ("", 4, 1)
 
 
+def test_a_traceback_whose_frames_are_left_out_has_its_exception() -> None:
+    (found,) = tracebacks(
+        ["Traceback (most recent call last):", "RuntimeError: must be a tensor", "on it goes"]
+    )
+    assert (found.error, found.message, found.end, found.frames) == (
+        "RuntimeError",
+        "must be a tensor",
+        2,
+        (),
+    )
+    (found,) = tracebacks(["Traceback (most recent call last):", "Loading: 3 of 4", "KeyError: 'x'"])
+    assert found.error == ""
+
+
 def test_only_where_tracebacks_begin_a_long_log_is_read_again() -> None:
     filler = b"[2026-03-07 19:20:40 TP0] Decode batch. #running-req: 64\n" * 60_000
     log = BytesIO(filler + SGLANG.encode() + filler + SGLANG.encode())

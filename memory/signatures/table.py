@@ -29,6 +29,7 @@ class Signature:
     after: bool = False
     wraps: bool = False
     stops: bool = False
+    explains: bool = False
     component: str | None = None
     backend: str | None = None
     operations: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +63,7 @@ def _signature(name: str, entry: dict[str, Any]) -> Signature:
         after=entry.get("after", False),
         wraps=entry.get("wraps", False),
         stops=entry.get("stops", False),
+        explains=entry.get("explains", False),
         component=entry.get("component"),
         backend=entry.get("backend"),
         operations=entry.get("operations", {}),

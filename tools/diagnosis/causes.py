@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from memory.signatures import CLASSES, Match, Signature
 from memory.vocabulary import Contract, Outcome
-from tools.diagnosis.kinds import AFTERMATH, DEFECT, ExceptionKind, kind_of
+from tools.diagnosis.kinds import AFTERMATH, DEFECT, ExceptionKind, kind_by_name, kind_of
 from tools.logs import Reading, Traceback, alone, undress
 from tools.logs.reading import telling
 from tools.logs.tracebacks import MESSAGE
@@ -84,6 +84,11 @@ def cause_of(reading: Reading) -> Cause | None:
     # That code broke is the least that can be said: where it did, or what it passes on, may say more.
     wraps = match is not None and match.signature.wraps
     vague = wraps or (match is not None and match.signature.kind == DEFECT)
+    if match is not None and (wraps or match.signature.kind == "fault"):
+        begin = chain[0].line if chain else match.line
+        said = [one for one in reading.matches if one.signature.explains and one.line < begin]
+        if said:
+            return _by_signature(said[-1], certain=False)
     following = {one.line for one in reading.matches if one.signature.after}
     own = tuple(one for one in chain if one.end not in following) or chain
     first, kind = _kind(own) if not named or vague else (None, None)
@@ -99,7 +104,8 @@ def cause_of(reading: Reading) -> Cause | None:
         # What failed is a process whose own words stand somewhere else.
         if (told := next(telling(reading.matches), None)) is not None:
             return _by_signature(told, certain=False)
-        first, kind = next(_alone(reading.also), (None, None))
+        by_name = ((one, other) for one in own if (other := kind_by_name(one)) is not None)
+        first, kind = next(_alone(reading.also), next(by_name, (None, None)))
     if kind is None or first is None:
         return _silent(reading)
     return Cause(

@@ -66,6 +66,12 @@ def _kind_of(failed: Traceback) -> ExceptionKind | None:
     return next((kind for kind in _kinds() if failed.error and kind.fits(failed)), None)
 
 
+def kind_by_name(failed: Traceback) -> ExceptionKind | None:
+    """The kind that the name of an exception alone says, where it says more than that something broke."""
+    named = (kind for kind in _kinds() if not (kind.message or kind.frame or kind.roles or kind.guess))
+    return next((kind for kind in named if kind.kind != DEFECT and kind.fits(failed)), None)
+
+
 def _told(failed: Traceback) -> Iterator[Traceback]:
     """What an exception passes on, then itself. Where its end is lost, its line of source says which."""
     if not failed.error and failed.frames and (raised := _RAISES.match(failed.frames[-1].text)):

@@ -200,7 +200,11 @@ def _take(one: _Open, line: Line, number: int) -> None:
         if last and not last.text and source.strip("^~"):
             one.frames[-1] = Frame(last.file, last.line, last.function, source)
         one.touched = number
-    elif last and (error := _ERROR.match(text)) and not _of_another(one, line):
+    elif (
+        (last or (number == one.line + 1 and _ERROR_NAME.match(text)))
+        and (error := _ERROR.match(text))
+        and not _of_another(one, line)
+    ):
         one.error, one.message = error[1], [(error[2] or "").strip()]
         one.open = error[2] == ""
         one.end = one.touched = number
