@@ -90,6 +90,14 @@ def test_what_our_operands_may_be_to_blame_for_is_not_the_backends() -> None:
     assert judged(cell, refused).outcome == "unsupported"
 
 
+def test_operands_that_were_right_on_no_gpu_blame_a_kernel_only_where_it_is_right_at_a_size() -> None:
+    cell = CELL.model_copy(update={"operation": "cutlass_fused_moe_nvfp4", "choice": None})
+    never = judged(cell, {**RIGHT, "checks": [{"m": 1, "outcome": "wrong", "faults": ["off by half"]}]})
+    assert (never.outcome, never.because[:41]) == ("not_run", "not judged: no GPU has had these operands")
+    assert judged(cell, checked(outcome="nan", faults=["1 of 7 rows"])).outcome == "nan"
+    assert judged(cell, RIGHT).outcome == "ok"
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     return library(tmp_path / "site")

@@ -61,12 +61,22 @@ def judged(cell: Cell, row: dict[str, Any]) -> Judged:
         )
     else:
         found = Judged(Outcome.NOT_RUN, f"not tried: {_words(row)}")
+    operation = operations()["operation"].get(cell.operation, {})
+    if cell.kind == "kernel" and operation.get("unproven") and _never_right(found, row):
+        why = f"not judged: no GPU has had these operands right yet ({found.because})"
+        return Judged(Outcome.NOT_RUN, why[:_LONGEST], found.signature)
     settled = found.outcome in (Outcome.NOT_RUN, Outcome.ENVIRONMENT_SUSPECT) or _of_architecture(found)
-    unready = operations()["operation"].get(cell.operation, {}).get("unready", ())
-    if cell.kind == "kernel" and cell.choice in unready and not settled:
+    if cell.kind == "kernel" and cell.choice in operation.get("unready", ()) and not settled:
         why = f"not judged: {cell.choice} wants operands in an order of its own ({found.because})"
         return Judged(Outcome.NOT_RUN, why[:_LONGEST], found.signature)
     return found
+
+
+def _never_right(found: Judged, row: dict[str, Any]) -> bool:
+    """Whether numbers came that are wrong, and none at any size that are right."""
+    checks = [check for check in row.get("checks", ()) if isinstance(check, dict)]
+    right = any(check.get("outcome") is None and not check.get("error") for check in checks)
+    return found.outcome in (Outcome.NAN, Outcome.WRONG) and not right
 
 
 def _of_architecture(found: Judged) -> bool:

@@ -54,20 +54,23 @@ def mxfp8(x: Any) -> tuple[Any, Any, Any]:
     return q.reshape(m, k), biased, (q.float() * scale).reshape(m, k)
 
 
-def nvfp4(x: Any) -> tuple[Any, Any, Any, Any]:
+def nvfp4(x: Any, whole: Any = None) -> tuple[Any, Any, Any, Any]:
     """Sixteen numbers a scale (e4m3), and one scale for all: ``(packed, scales, global, back)``.
 
-    ``packed`` is uint8 of half as many columns, the earlier number in the lower bits; ``global`` multiplies
-    before quantising, as the libraries have it."""
+    ``packed`` is uint8 of half as many columns, the earlier number in the lower bits; ``global`` (``whole``,
+    by default what uses all of the range) multiplies before quantising, as the libraries have it."""
     torch = the_torch()
     m, k = x.shape
-    whole = FP8_MAX * FP4_MAX / x.float().abs().max().clamp(min=1e-12)
+    if whole is None:
+        whole = FP8_MAX * FP4_MAX / x.float().abs().max().clamp(min=1e-12)
     cut = x.float().reshape(m, k // 16, 16)
     scales = (cut.abs().amax(dim=-1) / FP4_MAX * whole).clamp(max=FP8_MAX).to(torch.float8_e4m3fn)
     step = (scales.float() / whole).clamp(min=1e-30)
     values = torch.tensor(_E2M1, device=x.device)
     middles = (values[1:] + values[:-1]) / 2
-    code = torch.bucketize((cut / step[..., None]).abs(), middles)
+    size = (cut / step[..., None]).abs()
+    low, high = torch.bucketize(size, middles), torch.bucketize(size, middles, right=True)
+    code = torch.where(low % 2 == 0, low, high)  # a tie goes to the even one, as in hardware
     back = torch.where(cut < 0, -values[code], values[code]) * step[..., None]
     nibble = (code + 8 * (cut < 0)).to(torch.uint8).reshape(m, k)
     packed = nibble[:, 0::2] | (nibble[:, 1::2] << 4)

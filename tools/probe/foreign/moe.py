@@ -170,3 +170,32 @@ def fp8_blocks(asked: Asked) -> Case:
     )
     loose = _layer(x, w1, w2, chosen, weights, lambda i: i)
     return _case(asked, given, tight, loose, "fp8", 1.0, 3e-2)
+
+
+def nvfp4(asked: Asked) -> Case:
+    """Weights by 16 numbers and by expert; the kernel quantises what it is given in front of each product."""
+    torch = the_torch()
+    x, w1, w2 = _weights(asked)
+    chosen, weights, logits = _routing(asked)
+    one, two = [formats.nvfp4(w) for w in w1], [formats.nvfp4(w) for w in w2]
+    unit = torch.ones((), dtype=torch.float32, device=x.device)
+    scales = []
+    for made in (one, two):
+        blocks = torch.stack([formats.swizzled(scale) for _, scale, _, _ in made])
+        wholes = torch.stack([whole for _, _, whole, _ in made]).float()
+        scales += [unit, blocks.view(torch.int32), 1.0 / wholes]
+    given = {
+        **_common(asked, chosen, weights, logits),
+        "input": x,
+        "fc1_expert_weights": torch.stack([packed for packed, _, _, _ in one]).view(torch.long),
+        "fc2_expert_weights": torch.stack([packed for packed, _, _, _ in two]).view(torch.long),
+        "quant_scales": scales,
+    }
+    back1, back2 = (torch.stack([back for _, _, _, back in made]) for made in (one, two))
+    back_x = formats.nvfp4(x, unit)[3]
+    tight = _layer(
+        back_x, back1, back2, chosen, weights, lambda i: formats.nvfp4(i.to(torch.bfloat16), unit)[3]
+    )
+    # Of what was quantised: four bits alone, twice over, take more of the numbers than the loose check lets.
+    loose = _layer(back_x, back1, back2, chosen, weights, lambda i: i)
+    return _case(asked, given, tight, loose, "fp4", 0.5625, 1e-1)
