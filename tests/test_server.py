@@ -27,8 +27,9 @@ from tools.environment.adopt import adopt
 from tools.errors import ToolError
 from tools.server import Patience, Plan, ServerSettings, StartError, launched, plan_launch
 from tools.server.ending import marked, sweep
+from tools.server.ready import listens
 from tools.server.shared import FOLDER, remove
-from tools.server.start import free_port, listens
+from tools.server.start import free_port
 
 SHORT = Patience(quiet=3.0, failed=1.0)
 """For servers that will not do anything any more; others are never waited for so briefly."""

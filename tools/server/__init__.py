@@ -5,8 +5,9 @@
 
 from tools.server.failure import Failure
 from tools.server.plan import Plan, plan_launch
+from tools.server.ready import StartError
 from tools.server.settings import ServerSettings
-from tools.server.start import Server, StartError, launched
+from tools.server.start import Server, launched
 from tools.server.watch import Patience
 
 __all__ = [

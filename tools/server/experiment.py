@@ -32,9 +32,10 @@ from tools.server.failure import Failure
 from tools.server.fit import GIB, will_it_fit
 from tools.server.gpus import choose_gpus
 from tools.server.plan import Plan, plan_launch
+from tools.server.ready import StartError
 from tools.server.settings import ServerSettings
 from tools.server.shrink import made_up, shrunk
-from tools.server.start import Server, StartError, launched
+from tools.server.start import Server, launched
 from tools.server.used import Used, traced_kernels, used_backends
 from tools.server.watch import Patience
 from tools.source.tree import read_head

@@ -17,7 +17,6 @@ import os
 import secrets
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,41 +25,21 @@ from typing import Any
 
 from memory.home import Home
 from tools import stopping
-from tools.environment.child import check_started, start_guarded, terminated_as_exit
+from tools.environment.child import start_guarded, terminated_as_exit
 from tools.errors import ToolError
 from tools.locks import holding
 from tools.server.asking import Answer, ask
 from tools.server.ending import MARK, Ended, end, sweep
-from tools.server.failure import PORT_IN_USE, Failure, classed, hide
+from tools.server.failure import Failure, classed, hide
 from tools.server.memory import Memory
 from tools.server.places import Places, identity, places
 from tools.server.plan import NAME, Plan
+from tools.server.ready import PortTakenError, await_ready
 from tools.server.shared import Shared
-from tools.server.watch import LogWatch, Patience, Progress, members
+from tools.server.watch import LogWatch, Patience, members
 
 TRIES = 3
 """Starts, where each time somebody else was quicker to take the port that had been free."""
-LOOK = 2.0
-"""Seconds between looks at what the server shares, while it starts."""
-HEALTH_SECONDS = 10.0
-TOKEN_SECONDS = 3600.0
-"""For the first token, which may compile kernels: whether anything goes on is looked at meanwhile."""
-_PROMPT = "1 2 3"
-
-
-class StartError(Exception):
-    """The server never was ready. ``failure`` says why; ``log`` is what it wrote."""
-
-    def __init__(self, failure: Failure, log: Path, phases: dict[str, float], seconds: float) -> None:
-        super().__init__(f"{failure.outcome}: {failure.because}")
-        self.failure = failure
-        self.log = log
-        self.phases = phases
-        self.seconds = seconds
-
-
-class _PortTakenError(Exception):
-    pass
 
 
 @dataclass
@@ -158,7 +137,7 @@ def launched(
             try:
                 port = (ports or free_port)()
                 if not is_free(port):  # else it would be known only when all is loaded
-                    raise _PortTakenError
+                    raise PortTakenError
                 name = secrets.token_hex(6)
                 with (
                     places(home, name) as where,
@@ -166,7 +145,7 @@ def launched(
                 ):
                     yield server
                 return
-            except _PortTakenError:
+            except PortTakenError:
                 if attempt + 1 == TRIES:
                     raise ToolError(f"{TRIES} ports in a row were taken by others; try again") from None
                 tell("somebody else took the port; trying another")
@@ -206,7 +185,7 @@ def _started(
     try:
         _record(server, where)
         tell(f"{plan.profile.name} starts on port {port}; its log is {log}")
-        _await_ready(server, where, failed, patience, tell, memory)
+        await_ready(server, failed, patience, tell, memory, lambda: _record(server, where))
         _record(server, where)
         yield server
     finally:
@@ -257,122 +236,3 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _await_ready(
-    server: Server,
-    where: Places,
-    failed: int,
-    patience: Patience,
-    tell: Callable[[str], None],
-    memory: Memory,
-) -> None:
-    progress = Progress(server.pid, patience, gpu=memory.in_use)
-    token: _Token | None = None
-    asked, looked, phase = 0.0, 0.0, None
-    while True:
-        if time.monotonic() - looked > LOOK:
-            looked = time.monotonic()
-            if server.shared.look(members(server.pid)):
-                _record(server, where)
-        grew = server.watch.look()
-        if server.watch.phase not in (phase, None):
-            phase = server.watch.phase
-            tell(f"{time.monotonic() - server.watch.since:.0f} s: {phase}")
-        if not server.alive():
-            _died(server, failed)
-        if token is not None and (why := token.ended()) is not None:
-            if why == "":
-                break
-            token = None
-            tell(f"healthy, but gave no token yet: {why}")
-            asked = time.monotonic() + 1.0
-        if token is None and time.monotonic() >= asked:
-            asked = time.monotonic() + 3 * patience.poll
-            if _healthy(server):
-                token = _Token(server)
-        if server.watch.taken and time.monotonic() - server.watch.grew > patience.taken:
-            raise _PortTakenError
-        stalled = progress.look(grew=grew, failed=server.watch.failed)
-        late = time.monotonic() - server.watch.since > patience.longest
-        if stalled or late:
-            stalled = stalled or f"not ready after {patience.longest:.0f} s"
-            stalled = f"healthy, but without a token: {stalled}" if token is not None else stalled
-            raise _failed(server, None, stalled, timed_out=late)
-        stopping.pause(patience.poll)
-    server.ready_seconds = round(time.monotonic() - server.watch.since, 3)
-    server.watch.look()
-
-
-def _died(server: Server, failed: int) -> None:
-    """Raises what its end means."""
-    try:
-        check_started(failed, server.plan.command(0, None)[0])
-    except OSError as error:
-        python = server.plan.python
-        raise ToolError(f"cannot start {python} ({error.strerror or error})", missing=True) from None
-    server.watch.look()
-    failed_start = _failed(server, server._guard.returncode, None, timed_out=False)
-    if failed_start.failure.signature == PORT_IN_USE:
-        raise _PortTakenError
-    raise failed_start
-
-
-def _failed(server: Server, code: int | None, stalled: str | None, *, timed_out: bool) -> StartError:
-    failure = classed(
-        server.log, code=code, stalled=stalled, ready=False, timed_out=timed_out, secret=server.api_key
-    )
-    seconds = round(time.monotonic() - server.watch.since, 3)
-    return StartError(failure, server.log, server.phases, seconds)
-
-
-def _healthy(server: Server) -> bool:
-    """Whether it says so. Raises :class:`_PortTakenError` where it is somebody else who does."""
-    try:
-        healthy = server.ask(server.plan.profile.health, seconds=HEALTH_SECONDS).status == 200
-    except (OSError, ToolError):
-        return False
-    if healthy and not listens(server):
-        raise _PortTakenError
-    return healthy
-
-
-def listens(server: Server) -> bool:
-    """Whether a process of the server's is it that listens; also where that cannot be told."""
-    import psutil
-
-    for process in members(server.pid):
-        try:
-            there = process.net_connections(kind="tcp")
-        except psutil.AccessDenied:
-            return True
-        except psutil.Error:
-            continue
-        if any(one.status == psutil.CONN_LISTEN and one.laddr.port == server.port for one in there):
-            return True
-    return False
-
-
-class _Token:
-    """One token is asked for, in a thread of its own: the answer may take as long as kernels are compiled."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._why: str | None = None
-        threading.Thread(target=self._ask, daemon=True).start()
-
-    def ended(self) -> str | None:
-        """None while it is waited for, "" when it is there, else why there is none."""
-        return self._why
-
-    def _ask(self) -> None:
-        body = {"model": self._server.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
-        try:
-            answer = self._server.ask("/v1/completions", body, seconds=TOKEN_SECONDS)
-        except (OSError, ToolError) as error:
-            self._why = str(error) or type(error).__name__
-            return
-        document = answer.document()
-        choices = document.get("choices") if isinstance(document, dict) else None
-        given = isinstance(choices, list) and bool(choices)
-        self._why = "" if answer.status == 200 and given else f"status {answer.status}"
