@@ -14,7 +14,18 @@ from tools.viability.interpreter.items import elements, set_item
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import Frame
-from tools.viability.interpreter.values import RUNTIME, UNKNOWN, Instance, Open, Tensor, Unknown, bare, taint
+from tools.viability.interpreter.values import (
+    RUNTIME,
+    UNKNOWN,
+    Instance,
+    Open,
+    Tensor,
+    Union,
+    Unknown,
+    bare,
+    merge_all,
+    taint,
+)
 
 
 def assign(m: Machine, target: ast.expr, value: Any, frame: Frame) -> None:
@@ -44,6 +55,8 @@ def assign(m: Machine, target: ast.expr, value: Any, frame: Frame) -> None:
 
 def _unpack(m: Machine, targets: list[ast.expr], value: Any, frame: Frame) -> None:
     items, depends = elements(m, value)
+    if items is None:
+        items = _of_each(m, bare(value))
     star = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
     if items is None or (star is None and len(items) != len(targets)) or len(items) < len(targets) - 1:
         inner = bare(value)
@@ -61,6 +74,15 @@ def _unpack(m: Machine, targets: list[ast.expr], value: Any, frame: Frame) -> No
         items = [*items[:star], middle, *items[len(items) - tail :]]
     for target, item in zip(targets, items, strict=True):
         assign(m, target, taint(item, depends), frame)
+
+
+def _of_each(m: Machine, value: Any) -> list[Any] | None:
+    """What is in several rows of one length, of which it is not known which it is, place by place."""
+    rows = [elements(m, option)[0] for option in value.options] if isinstance(value, Union) else []
+    found = [row for row in rows if row is not None]
+    if not rows or len(found) < len(rows) or len({len(row) for row in found}) > 1:
+        return None
+    return [merge_all(list(column)) for column in zip(*found, strict=True)]
 
 
 @statement(ast.Assign)

@@ -130,7 +130,7 @@ def fork(
     hard = Condition(of(Kind.UNKNOWN) | depends, site, open=True)
     ends: list[dict[str, Any]] = []
     writes: list[list[tuple[Any, Any, Any]]] = []
-    raised: Raised | None = None
+    raised: list[Raised] = []
     exits, since = len(frame.pending), m.steps
     choice = Choice(m.doubts, [], free=usual == (True, True))
     left: Leave | None = None
@@ -145,7 +145,7 @@ def fork(
                 run(m, body, frame)
             ends.append(frame.locals)
         except Raised as error:
-            raised = error
+            raised.append(error)
             del frame.pending[pending:]
         except Leave as leave:
             if leave.how == "return":
@@ -162,13 +162,12 @@ def fork(
     m.note(choice)
     _join_writes(m, writes, len(bodies), since)
     frame.locals = start
-    if raised is not None and raised.record is not None and (ends or len(frame.pending) > exits):
-        m.avoided.append(raised.record)
+    if raised and raised[-1].record is not None and (ends or len(frame.pending) > exits):
+        m.avoided.append(raised[-1].record)
     if not ends:
         if len(frame.pending) > exits:
             raise Leave("return", pop_pending(frame, exits))
-        assert raised is not None
-        raise raised
+        raise without(m, raised, (soft, hard))
     join_locals(frame, ends, all(usual))
     if left is not None and len(ends) == 1:
         raise left
@@ -177,6 +176,23 @@ def fork(
     if after is not None:
         # Whatever follows runs only if no side returned or left the loop.
         m.assume(frame, after)
+
+
+def without(m: Machine, raised: list[Raised], doubts: tuple[Condition, ...]) -> Raised:
+    """The raise in which every side of a choice ends: where each is proven but for what is not known of the
+    choice and before it, which side is taken does not matter."""
+    last, before = raised[-1], {id(condition) for condition in (*m.conditions, *doubts)}
+    for error in raised:
+        if error.record is None:
+            return last
+        own = tuple(condition for condition in error.record.conditions if id(condition) not in before)
+        if not replace(error.record, conditions=own).proven:
+            return last
+    assert last.record is not None
+    apart = {id(doubt) for doubt in doubts}
+    conditions = tuple(one for one in last.record.conditions if id(one) not in apart)
+    last.record = replace(last.record, conditions=conditions)
+    return last
 
 
 def pop_pending(frame: Frame, since: int = 0, *last: Any) -> Any:

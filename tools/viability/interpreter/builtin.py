@@ -42,12 +42,13 @@ from tools.viability.interpreter.values import (
     of,
     strip,
     taint,
+    whichever,
 )
 
 
 def _isinstance(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     result = is_instance(m, args[0], args[1]) if len(args) == 2 else None
-    return UNKNOWN if result is None else taint(result, Taint(strip(args[0])[1].kinds))
+    return UNKNOWN if result is None else taint(result, Taint(whichever(*strip(args[0])).kinds))
 
 
 def _issubclass(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import Any
 
-from tools.viability.interpreter.branches import pop_pending
+from tools.viability.interpreter.branches import pop_pending, without
 from tools.viability.interpreter.dispatch import (
     Leave,
     call,
@@ -21,7 +21,7 @@ from tools.viability.interpreter.items import elements
 from tools.viability.interpreter.machine import DEPTH_LIMIT, Machine
 from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.names import UnboundError, global_name
-from tools.viability.interpreter.records import Condition, Crossing, Frame
+from tools.viability.interpreter.records import Choice, Condition, Crossing, Frame
 from tools.viability.interpreter.refusals import justified
 from tools.viability.interpreter.values import (
     UNKNOWN,
@@ -145,12 +145,18 @@ def _call_each(
     values: list[Any] = []
     if frame is None:
         return UNKNOWN
+    choice, raised = Choice(m.doubts, []), list[Raised]()
+    doubt = Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard"))
     for option in f.options:
         try:
-            with m.under(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard"))):
+            with m.way(choice), m.under(frame, doubt):
                 values.append(call(m, option, list(args), dict(kwargs), frame, node))
-        except Raised:
+        except Raised as error:
+            raised.append(error)
             values.append(UNKNOWN)
+    m.note(choice)
+    if len(raised) == len(f.options):
+        raise without(m, raised, (doubt,))
     return merge_all(values)
 
 

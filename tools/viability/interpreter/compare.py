@@ -41,6 +41,7 @@ from tools.viability.interpreter.values import (
     strip,
     taint,
     usually,
+    whichever,
 )
 
 COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -68,7 +69,7 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
     if not isinstance(op, (ast.Is, ast.IsNot)):
         both = both | _fields(a) | _fields(b)
     elif a is None or b is None:
-        both = set_apart(both)
+        both = set_apart(whichever(a, ta) | whichever(b, tb) | m.held_by(bare(right)))
     lost = m.is_lost(bare(left)) or m.is_lost(bare(right))
     result = UNKNOWN if lost and not isinstance(op, (ast.Is, ast.IsNot)) else _compare(m, op, a, b)
     if Kind.OPTION in both.kinds:

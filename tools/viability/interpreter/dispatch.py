@@ -20,9 +20,11 @@ from tools.viability.interpreter.values import (
     Instance,
     Taint,
     Unknown,
+    bare,
     strip,
     taint,
     taint_of,
+    whichever,
 )
 
 Values = list[Any]
@@ -111,6 +113,8 @@ def call(m: Machine, function: Any, args: Values, kwargs: Keywords, frame: Frame
             value = handler(m, f, args, kwargs, frame, node)
     else:
         value = handler(m, f, args, kwargs, frame, node)
+    if isinstance(bare(value), (bool, int, str)):
+        t = whichever(f, t)
     return taint(value, taint_of(t.kinds))
 
 

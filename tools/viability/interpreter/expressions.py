@@ -166,6 +166,10 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
                 # variable that nobody set, the others tell for whom it is there to be set.
                 if depends.kinds == {Kind.VARIABLE}:
                     depends = depends | _also(m, node.values[index + 1 :], frame, stop)
+                if Kind.SOFT in depends.kinds and isinstance(bare(value), bool):
+                    harder = _harder(m, node.values[index + 1 :], frame, stop)
+                    if harder is not None:
+                        return taint(bare(value), harder)
                 return taint(value, depends)
             if all(_one_of_two(one) for one in unsure):
                 return taint(stop, depends)
@@ -196,6 +200,21 @@ def _also(m: Machine, operands: list[ast.expr], frame: Frame, stop: bool) -> Tai
             decided, depends = truth(m, _maybe(m, operand, frame))
             found = found | depends if decided is stop else found
     return found
+
+
+def _harder(m: Machine, operands: list[ast.expr], frame: Frame, stop: bool) -> Taint | None:
+    """What an operand depends on that settles the matter too, and for every size: names and their
+    attributes are looked at."""
+    for operand in operands:
+        if isinstance(operand, (ast.Name, ast.Attribute)):
+            value = _maybe(m, operand, frame)
+            decided, depends = truth(m, value)
+            if decided is stop and isinstance(bare(value), bool) and not depends.kinds & _DOUBT:
+                return depends
+    return None
+
+
+_DOUBT = frozenset({Kind.SOFT, Kind.UNKNOWN})
 
 
 def _maybe(m: Machine, node: ast.expr, frame: Frame) -> Any:

@@ -422,6 +422,17 @@ def _same_answer(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return bool(a) and isinstance(bare(a[0]), bool) and bare(a[0]) is bare(b[0])
 
 
+def whichever(value: Any, depends: Taint) -> Taint:
+    """What an answer depends on that ``value`` gave, where it is not known which of several it is and each of
+    them gave the same: not on which it is."""
+    if isinstance(value, Union) and Kind.UNKNOWN in depends.kinds:
+        return Taint(depends.kinds - _UNSURE, depends.sites)
+    return depends
+
+
+_UNSURE = frozenset({Kind.UNKNOWN})
+
+
 def merge_all(values: list[Any]) -> Any:
     """The join of any number of values; of none, unknown."""
     result = values[0] if values else UNKNOWN
