@@ -257,9 +257,17 @@ def _no_plugins(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any
     return Tainted([], of(Kind.VARIABLE))
 
 
-def _import_module(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
+def _import_module(
+    m: Machine, args: list[Any], kw: dict[str, Any], frame: Any = None, node: Any = None
+) -> Any:
     name = whole(bare(args[0])) if args else None
-    return module_value(m, name) if isinstance(name, str) and not name.startswith(".") else UNKNOWN
+    if not isinstance(name, str) or name.startswith("."):
+        return UNKNOWN
+    if m.world.exists(name) is False and frame is not None and node is not None:
+        guard = of(Kind.DEPENDENCY) | Taint(strip(args[0])[1].kinds)
+        site = m.site(frame, node, "raise")
+        raise m.refuse(site, ModuleNotFoundError, frame=frame, guard=guard, cause="import", message=name)
+    return module_value(m, name)
 
 
 def _signature(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
