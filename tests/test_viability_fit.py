@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from viability_fixtures.support import BACKENDS, METHOD, WEAVE, Engine
 
+from agent.cli.main import cli
 from memory.vocabulary import Verdict
 from tools.viability.interpreter.dispatch import EXPRESSIONS
 from tools.viability.trace import Trace, trace_many
@@ -66,6 +68,15 @@ def test_of_a_version_that_it_does_not_fit_the_analyser_says_nothing(engine: Eng
     for trace in everything(engine):
         assert trace.row.verdict is Verdict.UNKNOWN
         assert trace.notes == (f"the analyser does not fit this version: {why}",)
+
+
+def test_an_engine_that_declares_nothing_as_expected_is_no_empty_answer(engine: Engine) -> None:
+    (engine.root / "sglang/srt/server_args.py").write_text("class ServerArgs:\n    pass\n", encoding="utf-8")
+    for more in ([], ["--component", "weave"]):
+        ran = CliRunner().invoke(cli, ["backends", "-e", str(engine.root), "--arch", "sm90", *more])
+        assert ran.exit_code != 0
+        assert "the analyser does not fit this version" in str(ran.exception)
+        assert "\n" not in str(ran.exception)
 
 
 @pytest.mark.parametrize("error", [KeyError("ours"), AttributeError("ours"), RuntimeError("ours")])

@@ -25,9 +25,15 @@ def options_of(
 ) -> list[Option]:
     """The options to look at: those of ``components``, or those that matter to a target.
 
-    Raises :class:`CommandError` for a component that the engine does not have, with those it has.
+    Raises :class:`CommandError` for a component that the engine does not have, with those it has, and where
+    no option chooses among backends.
     """
     found = discover_options(environment.tree(), engine)
+    if not any(is_backend_option(option) for option in found):
+        raise CommandError(
+            f"{engine}: no option was found that chooses among backends, so the analyser does not fit this "
+            "version; where options are declared stands in the engine's profile (docs/extending.md)"
+        )
     if not components:
         return relevant([option for option in found if is_backend_option(option)], quantisation)
     by_name = _by_name(found)
