@@ -477,6 +477,17 @@ def test_only_what_follows_a_failure_is_no_cause() -> None:
     assert found.send[0].startswith("the log from the launch on")
 
 
+def test_an_exception_beside_what_follows_a_failure_makes_a_kind_likely() -> None:
+    found = diagnosed("EngineCore encountered a fatal error\ntorch.AcceleratorError: CUDA error: larch\n")
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.line, found.cause.certain, found.follows) == (
+        "fault",
+        2,
+        False,
+        False,
+    )
+
+
 def test_a_log_without_a_failure(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("INFO: Application startup complete.\n")

@@ -98,8 +98,10 @@ def cause_of(reading: Reading) -> Cause | None:
     broke = kind is not None and kind.kind == DEFECT and not named
     if match is not None and (kind is None or broke or kind.kind == match.signature.kind):
         return _by_signature(match, certain=named)
-    if match is None and kind is None and not reading.follows and not any(one.error for one in chain):
-        first, kind = next(_alone(reading.also), (None, None))
+    if match is None and kind is None and not any(one.error for one in chain):
+        also = tuple(one for one in reading.also if one.line not in following)
+        found = _alone(also) if not reading.follows else _exceptions(also)
+        first, kind = next(found, (None, None))
     if kind is not None and kind.kind == AFTERMATH:
         # What failed is a process whose own words stand somewhere else.
         if (told := next(telling(reading.matches), None)) is not None:
@@ -142,16 +144,20 @@ def _silent(reading: Reading) -> Cause | None:
 
 def _alone(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKind]]:
     """Exceptions that stand on a line of their own, and of what kind they are; then records of errors."""
-    for match in matches:
-        one = alone(match.text, match.line) if match.signature is _ALONE else None
-        kind = kind_of(one) if one is not None else None
-        if one is not None and kind is not None and kind.kind != AFTERMATH:
-            yield one, kind
+    yield from _exceptions(matches)
     for match in matches:
         said = _record(match) if match.signature is _RECORD else None
         kind = kind_of(said) if said is not None else None
         if said is not None and kind is not None and kind.kind not in _OF_REQUESTS:
             yield said, kind
+
+
+def _exceptions(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKind]]:
+    for match in matches:
+        one = alone(match.text, match.line) if match.signature is _ALONE else None
+        kind = kind_of(one) if one is not None else None
+        if one is not None and kind is not None and kind.kind != AFTERMATH:
+            yield one, kind
 
 
 _OF_REQUESTS = frozenset({AFTERMATH, DEFECT, "options", "files"})

@@ -101,7 +101,7 @@ def _diagnosed(log: BinaryIO) -> Diagnosis:
         said=_said(known),
         first=_failure(reading.first) if reading.first is not None else None,
         later=sum(one is not reading.first for one in reading.tracebacks),
-        follows=reading.follows and stopped is None,
+        follows=reading.follows and stopped is None and cause is None,
         cause=cause,
         stopped=stopped,
         component=component,
