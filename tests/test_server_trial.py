@@ -24,9 +24,10 @@ from memory.home import Home
 from memory.terms import Outcome
 from tools.environment.adopt import adopt
 from tools.errors import ToolError
+from tools.hardware.gpu import Gpu
 from tools.server import Plan, ServerSettings, launched, plan_launch
-from tools.server.experiment import Launched, TryServer, try_server
-from tools.server.fit import estimate
+from tools.server.experiment import Launched, TryServer, _fits, try_server
+from tools.server.fit import estimate, will_it_fit
 from tools.server.shrink import shrunk
 from tools.server.used import Used, used_backends
 
@@ -170,6 +171,23 @@ def test_what_cannot_fit_is_not_launched(
         ToolError, match=r"it does not fit: weights of 0\.0. GiB for each GPU, which has 0\.00"
     ):
         tried({"device": "gpu"})
+    tiny = Gpu(index=0, uuid="GPU-tiny", name="Teapot", compute_capability="9.0", memory_total_mib=1,
+               memory_used_mib=0, driver="1")  # fmt: skip
+    _fits(ServerSettings(model=str(fake_model(tmp_path / "m")), options={"cpu-offload-gb": 9}), [tiny])
+
+
+def test_weights_that_lie_there_in_two_forms_count_once(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN), encoding="utf-8")
+    for name in ("model-1.safetensors", "consolidated.safetensors"):
+        (tmp_path / name).write_bytes(bytes(1000))
+    settings = ServerSettings(model=str(tmp_path))
+    both = will_it_fit(settings, None)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 990}}), encoding="utf-8")
+    told = will_it_fit(settings, None)
+    index.write_text("[" * 5000, encoding="utf-8")
+    damaged = will_it_fit(settings, None)
+    assert [one and one.weights for one in (both, told, damaged)] == [2000, 990, 2000]
 
 
 def test_a_substitution_is_named_and_nothing_more_is_asked(tried: Callable[..., Launched]) -> None:

@@ -6,6 +6,7 @@ the last: what does not start is not checked.
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -142,8 +143,14 @@ def try_server(args: TryServer, context: ToolContext) -> Launched:
     return trial.run()
 
 
+ELSEWHERE = re.compile(r"offload|pipeline|^pp\b")
+"""Names of options that put weights somewhere else than on a rank's own GPU."""
+
+
 def _fits(settings: ServerSettings, gpus: Sequence[Gpu]) -> None:
-    """Raises :class:`ToolError` where the weights alone are more than a GPU has."""
+    """Raises :class:`ToolError` where weights that all lie on a rank's GPU are more than it has."""
+    if any(ELSEWHERE.search(name) for name in settings.options):
+        return
     sizes = [gpu.memory_total_mib << 20 for gpu in gpus if gpu.memory_total_mib]
     fit = will_it_fit(settings, min(sizes)) if sizes else None
     if fit is not None and fit.weights > min(sizes):

@@ -63,8 +63,21 @@ def will_it_fit(settings: ServerSettings, gpu_bytes: int | None) -> Fit | None:
         config = None
     if not isinstance(config, dict):
         raise ToolError(f"{file} is no model's config; expected a JSON object")
-    size = sum(one.stat().st_size for one in folder.glob("*.safetensors"))
+    size = _on_disk(folder)
     return estimate(config, settings, gpu_bytes, size if settings.load_format != "dummy" else 0)
+
+
+def _on_disk(folder: Path) -> int:
+    """Bytes of the weights: what their index tells, since some lie there a second time in another form."""
+    try:
+        told = json.loads(read_head(folder / "model.safetensors.index.json", 64 << 20))["metadata"][
+            "total_size"
+        ]
+        if isinstance(told, int) and told > 0:
+            return told
+    except (ValueError, RecursionError, LookupError, TypeError):
+        pass
+    return sum(one.stat().st_size for one in folder.glob("*.safetensors"))
 
 
 def estimate(
