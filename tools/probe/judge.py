@@ -26,6 +26,12 @@ _PROGRAM = re.compile(
     r"(?:No such file or directory: '|Could not find |^|[ :])(?:\S*/)?(nvcc|ninja|c\+\+|g\+\+)"
     r"(?:'|: (?:command )?not found|: No such file| and default cuda_home)"
 )
+_MACHINE = re.compile(
+    r"died due to signal 9|Killed|[Cc]annot allocate memory|virtual memory exhausted|Disk quota exceeded"
+    r"|Read-only file system"
+)
+"""How a compiler ends that the machine is to blame for."""
+_COMPILER = {"CompileError", "CompilationError"}
 _LONGEST = 240
 SIMULATED = "the device is simulated"
 """Said by what stands in for a package that is not there."""
@@ -146,18 +152,21 @@ def _returned(cell: Cell, row: dict[str, Any]) -> Judged:
 def _raised(row: dict[str, Any]) -> Judged:
     error = row.get("error") or {}
     kinds = [str(one) for one in error.get("kinds", ())]
-    words = _words(row)
-    if header := _HEADER.search(str(error.get("message", ""))):
+    words, message = _words(row), str(error.get("message", ""))
+    if header := _HEADER.search(message):
         return Judged(
             Outcome.ENVIRONMENT_SUSPECT, f"the compiler here lacks {header[1]}; add its folder to CPATH"
         )
-    if program := _PROGRAM.search(str(error.get("message", ""))):
+    if program := _PROGRAM.search(message):
         return Judged(Outcome.ENVIRONMENT_SUSPECT, f"there is no {program[1]} here to compile with")
+    compiling = bool(_COMPILER & set(kinds) or _COMPILING.search(message))
+    if compiling and (ended := _MACHINE.search(message)):
+        return Judged(Outcome.ENVIRONMENT_SUSPECT, f"the compiler did not come to its end here: {ended[0]}")
     if known := _known(words, str(error.get("traceback", "")), str(row.get("log", ""))):
         return known
     if any("OutOfMemory" in kind for kind in kinds):
         return Judged(Outcome.OUT_OF_MEMORY, words)
-    if "CompileError" in kinds or _COMPILING.search(str(error.get("message", ""))):
+    if compiling:
         return Judged(Outcome.COMPILE_FAILED, words)
     if any(_REFUSES.search(kind) for kind in kinds):
         return Judged(Outcome.UNSUPPORTED, words)
