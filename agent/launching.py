@@ -30,6 +30,8 @@ LAYERS = 4
 """Of a shrunk model."""
 MOST = 12
 """Settings in which the model itself is launched."""
+LONG = 8192
+"""Tokens of the one load with a long context, where the model has that many."""
 REPEATS, CONTENDERS = 3, 2
 """Launches of each of the settings that gave the most; of how many."""
 MINUTES = {True: 2.0, False: 20.0}
@@ -162,7 +164,7 @@ class Whole(_Launches):
         if reference is not None and (pairs != _base(board) or launch > 1):
             given["reference_run"] = reference
         if asked_to(board, BENCHMARKS):
-            given["loads"] = {}
+            given["loads"] = {"long": LONG}
         return given
 
 

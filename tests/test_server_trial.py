@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_generator import add_generator
 from fake_server import fake_engine, fake_model
 from program import START, agent, variables
 from test_hardware import program
@@ -188,6 +189,19 @@ def test_weights_that_lie_there_in_two_forms_count_once(tmp_path: Path) -> None:
     index.write_text("[" * 5000, encoding="utf-8")
     damaged = will_it_fit(settings, None)
     assert [one and one.weights for one in (both, told, damaged)] == [2000, 990, 2000]
+
+
+@pytest.mark.parametrize(("asked", "given"), [(8192, 1888), (1200, 1200), (None, None)])
+def test_a_long_context_is_no_longer_than_the_model_takes(
+    asked: int | None, given: int | None, tried: Callable[..., Launched], tmp_path: Path
+) -> None:
+    add_generator(tmp_path / "site", "sglang")
+    loads = {"concurrency": [1], "input": 64, "output": 96, "least": 4, "long": asked}
+    result = tried(asked={"loads": loads, "concurrency": 4})
+    assert result.outcome is Outcome.OK, result.because
+    assert result.benchmark is not None
+    kept = [cell.input for cell in result.benchmark.cells if not cell.warmup]
+    assert kept == [64, *([given] if given else [])]
 
 
 def test_a_substitution_is_named_and_nothing_more_is_asked(tried: Callable[..., Launched]) -> None:

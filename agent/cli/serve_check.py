@@ -34,6 +34,7 @@ class Checking:
     loads: tuple[int, ...]
     input: int
     output: int
+    long: int | None
 
 
 def _levels(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -69,6 +70,7 @@ def check_options(function: Function) -> Function:
                      help="With --check: measure at these concurrencies what has passed."),
         click.option("--input", type=click.IntRange(1), default=1024, metavar="N", help="Tokens in a load."),
         click.option("--output", type=click.IntRange(1), default=256, metavar="N", help="And in an answer."),
+        click.option("--long", type=click.IntRange(1), metavar="N", help="One more load with this input."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -89,7 +91,7 @@ def checking(given: dict[str, Any]) -> Checking | None:
             raise CommandError(f"{flag} {one!r} is not NAME=VALUE,VALUE once a name")
         found[key] = list(dict.fromkeys(values))
     loads = tuple(sorted({int(one) for one in (given.pop("loads") or "").split(",") if one}))
-    names = ("repeat", "concurrency", "rounds", "questions", "input", "output")
+    names = ("repeat", "concurrency", "rounds", "questions", "input", "output", "long")
     made = Checking(each=found, loads=loads, **{name: given.pop(name) for name in names})
     if not wanted:
         if found or made.repeat > 1:
@@ -133,6 +135,7 @@ def checked(home: Home, plan: Plan, asked: Checking, given: dict[str, Any], *, a
     }
     if asked.loads:
         loads = {"concurrency": list(asked.loads), "input": asked.input, "output": asked.output}
+        loads |= {"long": asked.long} if asked.long is not None else {}
         trial["loads"] = {**loads, "tokenizer": settings["model"]}
     if given["gpus"]:
         trial["gpus"] = list(given["gpus"])

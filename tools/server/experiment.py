@@ -46,6 +46,8 @@ LOG_LIMIT = 16 << 20
 """Bytes of a log that are kept, its beginning: the first traceback counts."""
 MINUTES, CHECK, LEAST = 60.0, 15.0, 1e-3
 """For a start; for a check; of whatever is left."""
+MARGIN = 64
+"""Tokens that a template or a tokenizer may add to a prompt."""
 SETTLE = 30.0
 """Seconds in which a server that broke its connections may still write why, and end."""
 
@@ -257,7 +259,11 @@ class _Trial:
         own = str(model) if model.is_dir() else settings.model
         seen = measured(
             loads.model_copy(
-                update={"tokenizer": loads.tokenizer or own, "minutes": self._minutes(loads.minutes)}
+                update={
+                    "tokenizer": loads.tokenizer or own,
+                    "minutes": self._minutes(loads.minutes),
+                    "long": self._long(loads),
+                }
             ),
             home=self.context.home,
             environment=self.plan.environment,
@@ -275,6 +281,14 @@ class _Trial:
             self.found["failure"] = failure
             return failure.outcome, failure.because, Level.BENCHMARK
         return seen.outcome, seen.because, Level.BENCHMARK
+
+    def _long(self, loads: Loads) -> int | None:
+        """Tokens of the long load: no more than the model takes, none where that is not long."""
+        fit = will_it_fit(self.args.settings, None)
+        if loads.long is None or fit is None or fit.context is None:
+            return loads.long
+        room = fit.context - loads.output - MARGIN
+        return min(loads.long, room) if room >= 2 * loads.input else None
 
     def _kept(self, log: Path) -> str | None:
         """The log as an artifact; its folder goes."""
