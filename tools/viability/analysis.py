@@ -205,7 +205,13 @@ class Analysis:
             return unknown(cell, f"{option.flag} does not accept {cell.backend!r}; it accepts {known}")
         others = [value.value for value in option.values]
 
-        def options(backend: str, arch: tuple[int, int], scenario: Mapping[str, str] = scenario) -> Run:
+        def options(
+            backend: str,
+            arch: tuple[int, int],
+            layer: Layer | None = None,
+            scenario: Mapping[str, str] = scenario,
+        ) -> Run:
+            del layer  # there is none yet
             under = of_class(scenario)
             return self.remembered.of(("options",), option, backend, arch, under, self._run_options)
 
@@ -219,7 +225,7 @@ class Analysis:
         checked = options(cell.backend, cell.arch)
         if checked.refused is not None:
             otherwise = [
-                (because, partial(options, cell.backend, cell.arch, one)) for because, one in changed
+                (because, partial(options, cell.backend, cell.arch, scenario=one)) for because, one in changed
             ]
             judged = judge(
                 cell, checked, options, others, list(CONTRASTS), self.tree, self.code, otherwise=otherwise
@@ -303,7 +309,8 @@ class Analysis:
         if self.is_registered(option):
             places = {value.value: self.discovery.registered(value) for value in option.values}
 
-            def registered(backend: str, arch: tuple[int, int]) -> Run:
+            def registered(backend: str, arch: tuple[int, int], layer: Layer | None = None) -> Run:
+                del layer
                 place, scenario = places.get(backend), under(backend, arch)
                 if place is None:
                     facts = self.remembered.facts(option, backend, arch, scenario)
@@ -321,9 +328,9 @@ class Analysis:
         if next(self.layers.of(option, of_any(under(cell.backend, cell.arch))), None) is None:
             return None
 
-        def lived(backend: str, arch: tuple[int, int]) -> Run:
+        def lived(backend: str, arch: tuple[int, int], layer: Layer | None = None) -> Run:
             scenario = under(backend, arch)
-            layer = self.layers.for_backend(option, backend, scenario)
+            layer = layer or self.layers.for_backend(option, backend, scenario)
             assert layer is not None
             if layer.unsuited and self.layers.refused_alike(option, backend, arch, nominal(scenario)):
                 layer = replace(layer, unsuited=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from memory.vocabulary import Because, Row, Verdict
 from tools.viability.interpreter.values import Site
+from tools.viability.layers import Layer
 from tools.viability.runs import Run
 
 AUTOMATIC = ("auto", "none", "default")
@@ -29,8 +30,11 @@ class Cell:
         return f"sm{self.arch[0]}{self.arch[1]}"
 
 
-RunCell = Callable[[str, tuple[int, int]], Run]
-"""Runs the same layer and scenario for another backend and architecture (remembered by the caller)."""
+class RunCell(Protocol):
+    """Runs the same scenario for another backend and architecture (remembered by whoever gives it)."""
+
+    def __call__(self, backend: str, arch: tuple[int, int], layer: Layer | None = None) -> Run:
+        """``layer``: in which; else in the one that the backend is made for. Tables have none."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ def passed_row(
     twins = [
         other
         for other in others
-        if other != cell.backend and _same_way(run, again(other, cell.arch), kernels)
+        if other != cell.backend and _same_way(run, again(other, cell.arch, run.layer), kernels)
     ]
     common = {
         "component": cell.component,
@@ -56,16 +56,14 @@ def passed_row(
         )
     # A compiled package whose version the code checks stands or falls with that check.
     covered = {unknown.test[0].split(".", 1)[0] for _, unknown in m.conditional if unknown.test}
-    shared = _shared(cell, run, again, others)
     closed = [
         crossing
         for crossing in chosen
-        if not crossing.readable
-        and crossing.certain
-        and crossing.name.split(".", 1)[0] not in covered
-        and crossing.name not in shared
+        if not crossing.readable and crossing.certain and crossing.name.split(".", 1)[0] not in covered
     ]
     closed = [crossing for crossing in closed if crossing.fed or not code.starts_nothing(crossing.name)]
+    shared = _shared(cell, {crossing.name for crossing in closed}, again, others)
+    closed = [crossing for crossing in closed if crossing.name not in shared]
     working = [crossing for crossing in closed if code.with_code(crossing.name, cell.arch)]
     closed = [crossing for crossing in closed if crossing not in working]
     if working:
@@ -141,13 +139,13 @@ def _is_serious(record: RaiseRecord) -> bool:
     return chosen and record.exception == NameError.__name__
 
 
-def _shared(cell: Cell, run: Run, again: RunCell, others: list[str]) -> set[str]:
-    """Compiled calls that every value of the option makes: they do not tell one backend from another."""
-    names = {crossing.name for crossing in run.machine.crossings if not crossing.readable}
+def _shared(cell: Cell, names: set[str], again: RunCell, others: list[str]) -> set[str]:
+    """Those of some compiled calls that every value of the option makes: they tell no backend from another."""
     for other in others:
-        there = again(other, cell.arch)
-        if names and other != cell.backend and there.refused is None and there.problem is None:
-            names &= {crossing.name for crossing in there.machine.crossings}
+        if names and other != cell.backend:  # to run all values takes long, and seldom is anything left
+            there = again(other, cell.arch)
+            if there.refused is None and there.problem is None:
+                names = names & {crossing.name for crossing in there.machine.crossings}
     return names if len(others) > 1 else set()
 
 
