@@ -7,9 +7,7 @@ leads to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from viability_fixtures.support import METHOD, WEAVE, Engine, before_elm, forms
@@ -21,29 +19,13 @@ BLOCKED = Verdict.BLOCKED
 PASSES = Verdict.NO_STATIC_OBSTACLE
 UNSURE, ALLOWED, SIZES = forms("unsure"), forms("allowed"), forms("sizes")
 
-OPEN = frozenset(
-    {
-        "a list that was handed out",
-        "an exit inside a refusal",
-        "a name made while importing",
-        "a walrus at the top of a module",
-        "an attribute with an unknown name",
-    }
-)
-"""Forms that are still told wrongly. A change that mends one takes it out of here."""
-FOLLOWED_WRONGLY = pytest.mark.xfail(reason="the interpreter believes what it must not", strict=True)
-
-
-def each(forms: Iterable[str]) -> list[Any]:
-    return [pytest.param(form, marks=FOLLOWED_WRONGLY if form in OPEN else ()) for form in forms]
-
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     return Engine.copy(tmp_path)
 
 
-@pytest.mark.parametrize("form", each(UNSURE))
+@pytest.mark.parametrize("form", UNSURE)
 def test_what_is_not_known_never_blocks(engine: Engine, form: str) -> None:
     engine.add(
         "sglang/srt/state.py", "MODE = 'soft'\n\n\ndef harden():\n    global MODE\n    MODE = 'hard'\n"
@@ -74,7 +56,7 @@ def test_an_environment_variable_is_taken_as_unset(engine: Engine) -> None:
     assert engine.trace("elm", "sm120").row.verdict is PASSES
 
 
-@pytest.mark.parametrize("form", each(ALLOWED))
+@pytest.mark.parametrize("form", ALLOWED)
 def test_what_python_allows_never_blocks(engine: Engine, form: str) -> None:
     engine.add(
         "minilib/made.py",
@@ -90,7 +72,7 @@ def test_what_python_allows_never_blocks(engine: Engine, form: str) -> None:
 # -- nominal sizes ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", each(SIZES))
+@pytest.mark.parametrize("form", SIZES)
 def test_a_nominal_size_never_blocks(engine: Engine, form: str) -> None:
     before_elm(engine, SIZES[form])
     trace = engine.trace("elm", "sm120")
@@ -148,7 +130,3 @@ def test_a_refusal_of_everybody_says_nothing(engine: Engine, place: str) -> None
             assert trace.row.verdict is Verdict.UNKNOWN, trace.model_dump_json(indent=1)
             assert trace.row.because is None
             assert trace.notes
-
-
-def test_what_is_still_open_is_named_as_it_is_tested() -> None:
-    assert {*UNSURE, *ALLOWED, *SIZES} >= OPEN

@@ -297,4 +297,6 @@ def _catches(handler: ast.ExceptHandler) -> bool:
 
 def _is_data(value: Any) -> bool:
     inner = bare(value)
+    if isinstance(inner, Union):
+        return any(_is_data(one) for one in inner.options)
     return isinstance(inner, Tensor) or (isinstance(inner, Unknown) and inner.runtime)

@@ -140,7 +140,7 @@ def _is_serious(record: RaiseRecord) -> bool:
 
 
 def _shared(cell: Cell, names: set[str], again: RunCell, others: list[str]) -> set[str]:
-    """Those of some compiled calls that every value of the option makes: they tell no backend from another."""
+    """Of some compiled calls those that every value of the option makes: they tell no backend apart."""
     for other in others:
         if names and other != cell.backend:  # to run all values takes long, and seldom is anything left
             there = again(other, cell.arch)

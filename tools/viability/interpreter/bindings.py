@@ -46,6 +46,8 @@ def index_body(
 ) -> None:
     """Enter every binding of ``body`` into ``found``, and every star import into ``stars``."""
     for statement in body:
+        for name, value in _walruses(statement):
+            found.setdefault(name, []).append(Binding(ast.Expr(value), guards))
         if isinstance(statement, ast.If):
             index_body(statement.body, (*guards, Guard("if", statement.test)), found, stars)
             index_body(statement.orelse, (*guards, Guard("if", statement.test, False)), found, stars)
@@ -60,6 +62,15 @@ def index_body(
         else:
             for name, mutates in names_bound(statement):
                 found.setdefault(name, []).append(Binding(statement, guards, mutates))
+
+
+def _walruses(statement: ast.stmt) -> list[tuple[str, ast.NamedExpr]]:
+    """Names that a test, or an expression alone, binds in passing."""
+    match statement:
+        case ast.If(test=held) | ast.While(test=held) | ast.Assert(test=held) | ast.Expr(value=held):
+            parts = ast.walk(held)
+            return [(part.target.id, part) for part in parts if isinstance(part, ast.NamedExpr)]
+    return []
 
 
 def names_bound(statement: ast.stmt) -> list[tuple[str, bool]]:

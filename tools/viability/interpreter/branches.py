@@ -146,7 +146,6 @@ def fork(
             ends.append(frame.locals)
         except Raised as error:
             raised.append(error)
-            del frame.pending[pending:]
         except Leave as leave:
             if leave.how == "return":
                 frame.pending.append((leave.value, certain))

@@ -87,6 +87,8 @@ def _getattr(
 def _setattr(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:
     if isinstance(bare(args[1]), str):
         set_attribute(m, args[0], whole(bare(args[1])), args[2])
+    else:
+        m.lose(bare(args[0]))  # it may have any attribute from now on
 
 
 def _len(m: Machine, args: list[Any], kw: dict[str, Any], *_: Any) -> Any:

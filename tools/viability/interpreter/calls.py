@@ -118,7 +118,12 @@ def _partial(
 def _external(
     m: Machine, f: External, args: list[Any], kwargs: dict[str, Any], frame: Frame | None, node: Any
 ) -> Any:
-    return m.facts.call_external(m, f.path, args, kwargs, frame, node)
+    given = m.facts.call_external(m, f.path, args, kwargs, frame, node)
+    if not m.world.certain(f.root):
+        for value in map(bare, (*args, *kwargs.values())):
+            if isinstance(value, (list, set, dict)):
+                m.lose(value)  # what nobody has read may have changed it
+    return given
 
 
 @caller(Built)

@@ -37,6 +37,11 @@ from tools.viability.interpreter.values import (
 def has_attribute(m: Machine, holder: Any, name: str) -> bool | None:
     """``hasattr``: None where it is not known."""
     v = bare(holder)
+    known = _has(m, v, name)
+    return None if not known and m.is_lost(v) else known
+
+
+def _has(m: Machine, v: Any, name: str) -> bool | None:
     if isinstance(v, Instance):
         if name in v.attrs or class_attribute(m, v.cls, name)[0] is not NOT_BOUND:
             return True
