@@ -73,6 +73,12 @@ class Architecture:
         return bool(_fact(self.number).get("integrated", False))
 
     @property
+    def shared_memory(self) -> tuple[int, int] | None:
+        """Bytes of shared memory: what a block may opt in to, and a multiprocessor has. None: not known."""
+        kib = _fact(self.number).get("shared_kib")
+        return None if kib is None else (int(kib[0]) << 10, int(kib[1]) << 10)
+
+    @property
     def family(self) -> Architecture | None:
         """The architecture that names this one's family (``sm121`` → ``sm120``), if it has one."""
         number = _fact(self.number).get("family")

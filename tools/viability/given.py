@@ -12,9 +12,10 @@ from packaging.version import Version
 
 from tools.viability.checkpoint import Checkpoint
 from tools.viability.configs import Configs
+from tools.viability.device import device_fact
 from tools.viability.hostcode.follow import HostCode
 from tools.viability.installed import STANDARD
-from tools.viability.interpreter.asked import Fact, Number, Question, Word
+from tools.viability.interpreter.asked import Fact, Number, Question, Word, Worked
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module, World
 from tools.viability.interpreter.values import (
@@ -199,9 +200,13 @@ class Given:
         self._model_objects.clear()
 
     def _property(self, name: str) -> Any:
-        if name not in ("major", "minor"):
+        fact = libraries()["host"]["properties"].get(name)
+        if fact in ("major", "minor"):
+            return self._capability[fact == "minor"]
+        limit = device_fact(fact, *self.arch) if fact is not None else None
+        if limit is None:
             return NotImplemented
-        return self._capability[name == "minor"]
+        return Tainted(Number(limit, Worked(device_fact, (fact, MAJOR, MINOR)), self.note), of(Kind.ARCH))
 
     def under_test(self) -> Tainted:
         """The option's value."""

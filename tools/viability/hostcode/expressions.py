@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.viability.device import device_fact
 from tools.viability.hostcode.sources import Node, Text, name_of
 from tools.viability.profile import libraries
 
@@ -83,6 +84,7 @@ class Expressions:
         data = libraries()["host"]
         self.checks, self.throws = frozenset(data["check"]), frozenset(data["throw"])
         self.not_ours, self.attributes = frozenset(data["status"]), dict(data["attributes"])
+        self.properties: dict[str, str] = data["properties"]
 
     def call(self, name: str, given: list[Value], scope: Scope, owner: str | None = None) -> Value:
         """A call of a function of the sources."""
@@ -180,9 +182,9 @@ class Expressions:
     def _field(self, node: Node, scope: Scope) -> Value:
         name = name_of(node.child_by_field_name("field"))
         self.value(node.child_by_field_name("argument"), scope)
-        if name in ("major", "minor"):
+        if name in self.properties:
             self.asked = True
-            return self.arch[name == "minor"]
+            return device_fact(self.properties[name], *self.arch)
         return self.members.get(name) if name is not None else None
 
     def _lambda(self, node: Node, scope: Scope) -> Value:
@@ -228,7 +230,7 @@ class Expressions:
         )
         self.asked = True
         if told is not None and items and items[0].type == "pointer_expression":
-            self._put(items[0].child_by_field_name("argument"), self.arch[told == "minor"], scope)
+            self._put(items[0].child_by_field_name("argument"), device_fact(told, *self.arch), scope)
         return None
 
     def _macro(self, node: Node, name: str, items: list[Node], scope: Scope) -> Value:

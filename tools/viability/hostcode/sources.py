@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ FILES_LIMIT, BYTES_LIMIT = 80, 4_000_000
 """How many files are read for one function, and how long one may be."""
 
 _INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([\w./-]+)[>"]', re.MULTILINE)
-_CONSTANT = re.compile(rb"\b(?:constexpr|const)\b[^=;(){}\n]*?\b(\w+)\s*(?:=\s*|\{\s*)(\d+)\s*\}?\s*;")
+_CONSTANT = re.compile(
+    rb"\b(?:constexpr|const)\b[^=;(){}\n]*?\b(\w+)\s*(?:=\s*|\{\s*)(\d[\d\s+*()-]*)\}?\s*;"
+)
 _DEFINED = re.compile(rb"^\s*#\s*define\s+(\w+)\s+\(?(\d+)\)?\s*$", re.MULTILINE)
 _EXPORT = re.compile(rb"\b[A-Z_]*EXPORT[A-Z_]*\(\s*(\w+)\s*,\s*&?([\w:]+)\s*\)")
 _DEF = re.compile(rb'\.(?:def|impl)\(\s*"(\w+)[^"]*"\s*,\s*(?:[\w:]+\s*,\s*)?&?([\w:]+)\s*[,)]')
@@ -61,6 +64,31 @@ class Text:
     constants: dict[str, int | None] = field(default_factory=dict)
     exports: dict[str, str] = field(default_factory=dict)
     includes: tuple[str, ...] = ()
+
+
+def _worked_out(text: str) -> int | None:
+    """The number that a constant is given: a literal, or sums and products of literals.
+
+    None for all else: a name may be that of a template's parameter.
+    """
+    if text.isdigit():
+        return int(text)
+    try:
+        return _of_parts(ast.parse(text, mode="eval").body) if len(text) < 200 else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _of_parts(node: ast.expr) -> int | None:
+    match node:
+        case ast.Constant(value=int() as number):
+            return number
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as op, right=right):
+            first, second = _of_parts(left), _of_parts(right)
+            if first is None or second is None:
+                return None
+            return {ast.Add: first + second, ast.Sub: first - second, ast.Mult: first * second}[type(op)]
+    return None
 
 
 def name_of(node: Node | None) -> str | None:
@@ -125,8 +153,9 @@ class Sources:
         for pattern in (_CONSTANT, _DEFINED):
             for name, value in pattern.findall(data):
                 key = name.decode()
-                number = int(value)
-                found.constants[key] = number if found.constants.get(key, number) == number else None
+                number = _worked_out(value.decode(errors="replace").strip())
+                if number is not None:
+                    found.constants[key] = number if found.constants.get(key, number) == number else None
         for pattern in (_EXPORT, _DEF):
             for name, function in pattern.findall(data):
                 found.exports.setdefault(name.decode(), function.decode())
