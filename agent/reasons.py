@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from agent.text import shorten
-from memory.terms import HypothesisState, Level, Outcome, Verdict
+from memory.terms import Because, HypothesisState, Level, Outcome, Verdict
 
 if TYPE_CHECKING:
     from memory.vocabulary import Condition, Evidence, Row
@@ -115,6 +115,21 @@ def reason(row: Row, width: int = 200, why: str | None = None) -> str:
         case _:
             text = why or conditions(row) or (f"not followed beyond {quoted}" if quoted else UNDECIDED)
     return shorten(text, width)
+
+
+def lists_differ(row: Row, packages: Mapping[str, str]) -> str | None:
+    """Where an engine admits an architecture that a package it calls does not, at the versions at hand.
+
+    ``packages``: name → version. None where they agree, or where the engine itself refuses.
+    """
+    gate, lines = row.first_gate, deciding(row)
+    if row.verdict != Verdict.BLOCKED or row.because != Because.ARCHITECTURE or gate is None or lines is None:
+        return None
+    engine = gate.file.split("/", 1)[0]
+    if gate.verdict != Verdict.NO_STATIC_OBSTACLE or lines.package == engine:
+        return None
+    admits = f"{engine} {packages.get(engine, '')} admits {row.arch} there"
+    return f"{admits}; {lines.package} {lines.version}, which it calls, does not"
 
 
 def sentence(row: Row) -> str:

@@ -110,3 +110,22 @@ def test_explain_shows_claims_apart(engine: Engine) -> None:
         "what is said beside the gates (it decides nothing):\n  differs: # birch is supported on SM100"
         in shown
     )
+
+
+def test_explain_says_where_the_engine_admits_what_its_library_does_not(engine: Engine) -> None:
+    def shown(backend: str, arch: str) -> str:
+        words = [
+            "explain",
+            COMPONENT,
+            backend,
+            "-e",
+            str(engine.root),
+            "--arch",
+            arch,
+            "--quantisation",
+            "nvfp4",
+        ]
+        return CliRunner().invoke(cli, words, standalone_mode=False).stdout
+
+    assert "admits sm120 there; minilib 2.0.0, which it calls, does not" in shown("birch", "sm120")
+    assert "which it calls" not in shown("birch", "sm100") + shown("amber", "sm120")

@@ -192,7 +192,7 @@ def _draw(
 ) -> None:
     from agent.layout import versions
     from agent.openings import opening_lines
-    from agent.reasons import NAMES, conditions, reason
+    from agent.reasons import NAMES, conditions, lists_differ, reason
     from agent.report import STYLES
     from agent.reported import report_lines
     from agent.text import safe, squeeze
@@ -214,6 +214,8 @@ def _draw(
         lines.append(
             [(f"the first gate, at {squeeze(gate.file)}:{gate.line}, says: {NAMES[gate.verdict]}", "")]
         )
+    if behind := lists_differ(row, packages):
+        lines.append([(squeeze(behind), "yellow")])
     for number, hop in enumerate(trace.hops, 1):
         lines.append([("", "")])
         place = f"{number:3}. {hop.package} {hop.version} {hop.file}:{hop.line}"

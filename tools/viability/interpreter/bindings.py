@@ -47,7 +47,7 @@ def index_body(
     """Enter every binding of ``body`` into ``found``, and every star import into ``stars``."""
     for statement in body:
         for name, value in _walruses(statement):
-            found.setdefault(name, []).append(Binding(ast.Expr(value), guards))
+            found.setdefault(name, []).append(Binding(ast.copy_location(ast.Expr(value), value), guards))
         if isinstance(statement, ast.If):
             index_body(statement.body, (*guards, Guard("if", statement.test)), found, stars)
             index_body(statement.orelse, (*guards, Guard("if", statement.test, False)), found, stars)
