@@ -18,7 +18,7 @@ from tools.server.watch import Patience, Progress, members
 if TYPE_CHECKING:
     from tools.server.start import Server
 
-LOOK = 2.0
+LOOK = 0.5
 """Seconds between looks at what the server shares, while it starts."""
 HEALTH_SECONDS = 10.0
 TOKEN_SECONDS = 3600.0
