@@ -29,6 +29,8 @@ from tools.viability.interpreter.bindings import (
 from tools.viability.interpreter.shelved import shelve
 from tools.viability.interpreter.values import Site
 
+BY_NAME = re.compile(r"\bglobals\(\)(\[[^\]]+\]\s*=[^=]|\.update\()|\bsetattr\(\s*sys\.modules|^\s*exec\(")
+"""A module gives itself names that stand nowhere in it."""
 GLOBAL = re.compile(rb"(?:^|[;:])[ \t]*global[ \t\\]", re.M)
 """Where a ``global`` statement may stand."""
 
@@ -167,6 +169,7 @@ class World:
         self._decorated: dict[str, dict[str, list[tuple[str, str]]]] = {}
         self._texts: dict[str, dict[str, bytes]] = {}
         self._importers: dict[str, list[Importer]] = {}
+        self._by_name: dict[str, bool] = {}
         self._imports: dict[str, tuple[list[ast.stmt], list[str]]] = {}
 
     @cached_property
@@ -261,6 +264,13 @@ class World:
             if "/." not in file:
                 with suppress(OSError):
                     yield file, path.read_bytes()
+
+    def binds_by_name(self, module: Module) -> bool:
+        """Whether a module gives itself names that stand nowhere in it."""
+        if module.file not in self._by_name:
+            lines = self.tree.lines(module.file)
+            self._by_name[module.file] = any(BY_NAME.search(line) for line in lines)
+        return self._by_name[module.file]
 
     def imports(self, module: Module) -> tuple[list[ast.stmt], list[str]]:
         """All imports in a module, those in functions as well, and the texts in it that name its package."""

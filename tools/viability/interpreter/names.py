@@ -7,7 +7,6 @@ joined. Imports of one module by another are such bindings, so they are followed
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
 from tools.viability.interpreter.bindings import Binding, Guard
@@ -29,9 +28,6 @@ from tools.viability.interpreter.values import (
     merge,
     taint,
 )
-
-BY_NAME = re.compile(r"\bglobals\(\)(\[[^\]]+\]\s*=[^=]|\.update\()|\bsetattr\(\s*sys\.modules|^\s*exec\(")
-"""A module gives itself names that stand nowhere in it."""
 
 
 class UnboundError(Exception):
@@ -257,7 +253,7 @@ def _may_hold_more(m: Machine, module: Module, seen: set[str]) -> bool:
     seen.add(module.name)
     if not module.bindings and not module.stars:
         return True
-    if any(BY_NAME.search(line) for line in m.world.tree.lines(module.file)):
+    if m.world.binds_by_name(module):
         return True
     brought = [m.world.module(import_target(module, statement)) for statement, _ in module.stars]
     return any(source is None or _may_hold_more(m, source, seen) for source in brought)
