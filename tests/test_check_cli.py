@@ -130,6 +130,7 @@ def test_one_that_was_killed_half_way_is_gone_on_with(home: Home, capsys: pytest
     ("args", "code", "says"),
     [
         (["nowhere"], 2, "no address of a server"),
+        (["http://a..b"], 2, "no address of a server"),
         (["http://127.0.0.1:9"], 3, "does not answer"),
         (["http://127.0.0.1:9", "--setting", "x"], 2, "is not NAME=VALUE"),
         (["http://127.0.0.1:9", "--about", "a/b"], 2, "--about needs -e and --arch"),

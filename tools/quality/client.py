@@ -228,7 +228,8 @@ def base_url(url: str) -> str:
     """The address without ``/v1``. Raises :class:`ToolError` for what is none."""
     try:
         parts = urlsplit(url.strip())
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        host = (parts.hostname or "").encode("idna")
+        sound = parts.scheme in ("http", "https") and bool(host) and parts.port != 0
     except ValueError:
         sound = False
     if not sound or parts.username or parts.query or parts.fragment:
