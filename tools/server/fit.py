@@ -34,6 +34,10 @@ FRACTION = 0.9
 """Of a GPU's memory that engines take for weights and cache, where they are not told."""
 
 
+LARGEST = 1 << 40
+"""What a size in a config may be; a greater one is none."""
+
+
 class Fit(Contract):
     """Bytes are of one GPU. ``cache_per_token`` of one token; ``tokens`` is how many the rest holds."""
 
@@ -132,7 +136,7 @@ def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def _number(config: Mapping[str, Any], *names: str) -> int:
     for name in names:
         value = config.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST:
             return value
     return 0
 
