@@ -307,6 +307,8 @@ def test_weights_and_cache_are_counted_from_the_config() -> None:
     assert "ask for a shorter context" in estimate(QWEN, long, 96 << 30).why
     with pytest.raises(ToolError, match="nothing can be counted"):
         estimate({"hidden_size": "x"}, ServerSettings(model="m"), None)
+    with pytest.raises(ToolError, match="nothing can be counted"):
+        estimate({**QWEN, "hidden_size": 10**400}, ServerSettings(model="m"), None)
 
 
 @pytest.mark.parametrize(
@@ -445,10 +447,30 @@ def test_options_of_the_engine_are_tried_like_backends(tmp_path: Path, home: Hom
     assert document["recommendation"]["alternatives"] == [
         "attention=triton, disable-cuda-graph=true: right too"
     ]
+    unmeasured = agent(*command[:-1], "--loads", "1", home=home.root)
+    assert unmeasured.returncode == 2
+    assert "give --concurrency as well" in unmeasured.stderr
     wrong = agent(*command[:-1], "--vary", "no-such=1,2", home=home.root)
     assert wrong.returncode == 2
     assert "does not know --no-such" in wrong.stderr
     assert "starts on port" not in wrong.stderr
+
+
+def test_a_folder_is_named_from_where_the_person_is_and_no_model_is_loaded_for_loads_that_cannot_be_made(
+    tmp_path: Path, home: Home
+) -> None:
+    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
+    command = [
+        *START, "serve", "-e", str(site), "--python", sys.executable, "--site", "site", "--model", "model",
+        "--cpu", "--check", "--each", "attention=triton", "--rounds", "1", "--questions", "0",
+    ]  # fmt: skip
+    there = {"env": variables(home.root), "cwd": tmp_path, "capture_output": True, "text": True}
+    done = subprocess.run([*command, "--concurrency", "0"], check=False, **there)
+    assert done.returncode == 0, done.stdout
+    lacking = subprocess.run([*command, "--loads", "1"], check=False, **there)
+    assert "is not in site" in lacking.stdout
+    assert "starts on port" not in lacking.stderr
+    assert model.is_dir()
 
 
 def test_what_was_killed_while_a_server_started_is_gone_on_with(tmp_path: Path, home: Home) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +32,19 @@ def run_options(function: Function) -> Function:
     return function
 
 
+class Place(click.Path):
+    """A path, as seen from where the person is: what runs has a working folder of its own."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        return Path(os.fsdecode(super().convert(value, param, ctx))).absolute()
+
+
 def interpreter_options(function: Function) -> Function:
     """``--python``, ``--site``: what runs packages that lie in a folder of others."""
     options = [
-        click.option("--python", type=click.Path(path_type=Path), metavar="PATH",
+        click.option("--python", type=Place(path_type=Path), metavar="PATH",
                      help="The interpreter to run with, where the packages are a folder of others."),
-        click.option("--site", type=click.Path(path_type=Path), metavar="FOLDER",
+        click.option("--site", type=Place(path_type=Path), metavar="FOLDER",
                      help="Packages that this interpreter does not find by itself."),
     ]  # fmt: skip
     for option in reversed(options):
@@ -82,7 +90,7 @@ class Running:
 
     def interpreter(self) -> tuple[Path, Path | None] | None:
         """A person's word, like the policy: on no record."""
-        return (self.python.absolute(), self.site) if self.python is not None else None
+        return (self.python, self.site) if self.python is not None else None
 
     def policy(self) -> Policy:
         """What the person allows in this process by having said so: it is on no record."""

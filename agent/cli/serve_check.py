@@ -93,6 +93,8 @@ def checking(given: dict[str, Any]) -> Checking | None:
     loads = tuple(sorted({int(one) for one in (given.pop("loads") or "").split(",") if one}))
     names = ("repeat", "concurrency", "rounds", "questions", "input", "output", "long")
     made = Checking(each=found, loads=loads, **{name: given.pop(name) for name in names})
+    if made.loads and not made.concurrency:
+        raise CommandError("--loads measures what has passed the check; give --concurrency as well")
     if not wanted:
         if found or made.repeat > 1:
             raise CommandError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.cli.common import CommandError, Finite, engine_option, progress
+from agent.cli.run_options import Place
 
 if TYPE_CHECKING:
     from memory.home import Home
@@ -55,9 +56,9 @@ def server_options(function: Function) -> Function:
             click.option("--cpu", is_flag=True, help="An engine that was built for the CPU."),
             click.option("--gpu", "gpus", metavar="N|UUID", multiple=True,
                          help="Which GPU, also where others use it; repeatable. Else the first free ones."),
-            click.option("--python", type=click.Path(path_type=Path), metavar="PATH",
+            click.option("--python", type=Place(path_type=Path), metavar="PATH",
                          help="The interpreter to run with, where -e is a folder of others."),
-            click.option("--site", type=click.Path(path_type=Path), metavar="FOLDER",
+            click.option("--site", type=Place(path_type=Path), metavar="FOLDER",
                          help="Packages that this interpreter does not find by itself."),
             click.option("--pass-env", metavar="NAME", multiple=True, help="A variable that it may see."),
             click.option("--patience", type=Finite(min=1), default=60.0, metavar="MINUTES",

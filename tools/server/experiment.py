@@ -21,6 +21,7 @@ from memory.artifacts import Artifacts
 from memory.terms import Level, Outcome
 from memory.vocabulary import Contract, Effect
 from tools.base import ToolContext, tool
+from tools.benchmark.generator import generator_of
 from tools.benchmark.loads import Loads, Measured, measured
 from tools.benchmark.server import interpreter_of
 from tools.environment.store import open_for
@@ -137,6 +138,8 @@ def try_server(args: TryServer, context: ToolContext) -> Launched:
         site=interpreter[1],
     )
     _fits(settings, gpus)
+    if args.loads is not None:
+        generator_of(plan.environment, settings.engine)  # before a model is loaded for what it cannot do
     looked = audit([gpu.uuid for gpu in gpus], plan.versions) if gpus else []
     held = [one for one in looked if one.ok is not True]
     trial = _Trial(args, context, plan, gpus, {"machine": tuple(f"{one.name}: {one.found}" for one in held)})
