@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agent.trials import SILENT, Ran, named
 from tools.benchmark.comparing import Key, Side, side_of, winners
 from tools.benchmark.statistics import change, words
+from tools.quality.gate import ORACLE
 
 OUTPUT = "output_throughput"
 
@@ -22,6 +23,11 @@ class Best:
     because: str
     loads: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+
+    @property
+    def checked(self) -> bool:
+        """Whether its answers were looked at."""
+        return bool(self.ran.output.get("checked"))
 
 
 def right(ran: Sequence[Ran]) -> list[list[Ran]]:
@@ -53,8 +59,8 @@ def best(ran: Sequence[Ran]) -> Best | None:
         return None
     measured = sides(groups)
     if not measured:
-        names = tuple(f"{named(group[0].pairs)}: right too" for group in groups[1:])
-        return Best(groups[0][0], "served, and its answers were right", (), names)
+        names = tuple(f"{named(group[0].pairs)}: {_answers(group)}" for group in groups[1:])
+        return Best(groups[0][0], _answers(groups[0]), (), names)
     ranked = winners(measured)
     top = max(ranked, key=lambda one: (one.key.concurrency, -one.key.input))
     chosen = next(group for group in groups if named(group[0].pairs) == top.best)
@@ -66,6 +72,16 @@ def best(ran: Sequence[Ran]) -> Best | None:
     because = f"measured, most output at c={top.key.concurrency}; {top.says}"
     others = tuple(_beside(group, measured, top.best, top.key) for group in groups if group is not chosen)
     return Best(chosen[0], because, loads, others)
+
+
+def _answers(group: Sequence[Ran]) -> str:
+    """What is known of a setting's answers, no more than was asked."""
+    checked = [one.output["checked"] for one in group if one.output.get("checked")]
+    if not checked:
+        return "it served, its answers were not checked"
+    if any((stage["name"], stage["outcome"]) == (ORACLE, "ok") for one in checked for stage in one["stages"]):
+        return "it served, and answered as its reference did"
+    return "it served, and nothing was wrong with its answers; whether they are right was not asked"
 
 
 def _beside(group: Sequence[Ran], measured: Sequence[Side], name: str, key: Key) -> str:

@@ -17,7 +17,7 @@ from fake_server import fake_engine, fake_model
 from program import START, agent, variables
 from test_hardware import program
 
-from agent.best import best
+from agent.best import Best, best
 from agent.cli.common import Context
 from agent.trials import Ran, blamed, grid, spared
 from memory.artifacts import Artifacts
@@ -406,6 +406,21 @@ def test_the_best_is_told_with_its_interval_over_launches() -> None:
     assert best([bad]) is None
 
 
+def test_of_answers_no_more_is_told_than_was_asked() -> None:
+    def told(*stages: tuple[str, str]) -> Best:
+        checked = {"stages": [{"name": name, "outcome": outcome} for name, outcome in stages]}
+        found = best([ran(0, "ok", {"attention": "a"}, checked=checked if stages else None)])
+        assert found is not None
+        return found
+
+    assert told().because == "it served, its answers were not checked"
+    assert not told().checked
+    alone = told(("alone", "ok"), ("paired", "ok"), ("oracle", "not_run"))
+    assert alone.because.endswith("whether they are right was not asked")
+    assert alone.checked
+    assert told(("alone", "ok"), ("oracle", "ok")).because == "it served, and answered as its reference did"
+
+
 def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, home: Home) -> None:
     site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", used="triton")
     command = [
@@ -422,7 +437,9 @@ def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, ho
     advised = document["recommendation"]
     assert advised["tested"]
     assert "--attention-backend triton --moe-runner-backend triton" in advised["command"]
-    assert advised["alternatives"] == ["attention=fa3, moe_runner=triton: right too"]
+    assert advised["alternatives"] == [
+        "attention=fa3, moe_runner=triton: it served, and answered as its reference did"
+    ]
     assert document["findings"] == [], "what did not run on a GPU is no finding"
     again = agent("replay", document["transcript"], "--verify", home=home.root)
     assert again.returncode == 0, again.stderr
@@ -445,7 +462,7 @@ def test_options_of_the_engine_are_tried_like_backends(tmp_path: Path, home: Hom
         False, True,
     ]  # fmt: skip
     assert document["recommendation"]["alternatives"] == [
-        "attention=triton, disable-cuda-graph=true: right too"
+        "attention=triton, disable-cuda-graph=true: it served, its answers were not checked"
     ]
     unmeasured = agent(*command[:-1], "--loads", "1", home=home.root)
     assert unmeasured.returncode == 2
@@ -498,5 +515,8 @@ def test_what_was_killed_while_a_server_started_is_gone_on_with(tmp_path: Path, 
         home=home.root,
     )
     assert done.returncode == 0, done.stderr
-    assert "attention=fa3: right too" in agent("report", "--last", "--all", home=home.root).stdout
+    assert (
+        "attention=fa3: it served, and answered as its reference did"
+        in agent("report", "--last", "--all", home=home.root).stdout
+    )
     assert list((home.root / "servers").glob("*/record.json")) == [], "no server is left"

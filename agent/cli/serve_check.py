@@ -167,7 +167,8 @@ def checked(home: Home, plan: Plan, asked: Checking, given: dict[str, Any], *, a
         return concluded.exit_code
     _show(outputs)
     if advised is not None:
-        say([safe(f"tested: {advised.command}"), safe(f"  because {advised.ranked_by[0]}")])
+        words = "tested" if advised.tested else "not checked"
+        say([safe(f"{words}: {advised.command}"), safe(f"  because {advised.ranked_by[0]}")])
         say(safe(f"  else {one}") for one in advised.alternatives)
     say([safe(f"{concluded.summary}; transcript {name}")])
     return concluded.exit_code

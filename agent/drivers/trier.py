@@ -177,7 +177,7 @@ def _recommended(chosen: Best) -> Recommendation:
     notes = [f"{component}: {backend}, {chosen.because}" for component, backend in chosen.ran.pairs.items()]
     return Recommendation(
         command=shlex.join(chosen.ran.output["command"]),
-        tested=True,
+        tested=chosen.checked,
         ranked_by=(*(notes or [chosen.because]), *chosen.loads),
         alternatives=chosen.others,
     )
