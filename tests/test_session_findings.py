@@ -268,7 +268,7 @@ def test_an_investigation_of_our_own_has_its_findings_on_record(home: Home) -> N
     home.prepare()
     shutil.copy(ROOT / "transcripts" / "recorded" / "seed-sm120.jsonl", home.transcripts / "seed.jsonl")
     screen = agent("transcripts", "findings", "seed").stdout.splitlines()
-    assert screen[0] == "seed is an investigation of our own: it records what it finds (18 findings)"
+    assert screen[0] == "seed is an investigation of our own: it records what it finds (25 findings)"
     assert "fp4_gemm auto on sm120: no static obstacle" in screen[1]
 
 

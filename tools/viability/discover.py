@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 
 from tools.engines.options import DeclaredValue, Option
 from tools.viability.configs import derived_settings, find_configs
@@ -107,9 +107,9 @@ class Discovery:
                     held.update({name: (value, module) for name, value in own.items()})
                     derived.update(derived_settings(self.world, statement))
         configs = find_configs(self.world, self.texts, fields, declaring)
-        return OptionTable(fields, configs, derived, beside, frozenset(classes), self._lists)
+        return OptionTable(fields, configs, derived, beside, frozenset(classes), lambda: self._lists)
 
-    @cache  # noqa: B019 - one for each version, as long as that is looked at
+    @cached_property
     def _lists(self) -> frozenset[str]:
         """Attributes with a name of their own that are made a list where options are declared, or beside."""
         declaring = {option.evidence.file for option in self.options}
