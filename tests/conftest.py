@@ -75,7 +75,7 @@ def wheels(request: pytest.FixtureRequest) -> Wheels:
     return give
 
 
-OPT_IN = ("gpu", "server")
+OPT_IN = ("gpu", "servers")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

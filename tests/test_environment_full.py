@@ -133,7 +133,7 @@ def test_a_folder_of_wheels_is_asked_beside_the_index(home: Home, index: Index, 
     assert open_environment(home, made.stdout.split()[0]).packages["library"] == "1+local"
 
 
-@pytest.mark.server
+@pytest.mark.servers
 def test_a_real_one_is_made_runs_is_told_adopted_and_removed(home: Home) -> None:
     """torch and transformers from the person's own index: gigabytes, minutes. ``ASSAY_TORCH`` names another
     requirement (``torch==2.13.0+cpu``), ``ASSAY_TORCH_INDEX`` where it is."""

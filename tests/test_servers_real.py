@@ -1,6 +1,6 @@
 """Real servers, on the CPU, with a tiny model of random weights: their whole life, and how it is cut short.
 
-Opt-in: ``pytest -m server tests/test_servers_real.py``. The first run builds the environments; how, and what
+Opt-in: ``pytest -m servers tests/test_servers_real.py``. The first run builds the environments; how, and what
 is a stub, says ``cpu_engines.py``. Random weights say nothing of quality: both must say the same nonsense.
 """
 
@@ -31,7 +31,7 @@ from tools.server.ending import marked, sweep
 from tools.server.shared import there as there_shared
 from tools.server.used import used_backends
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.servers
 
 PROMPTS = ("the quick brown fox", "the lazy dog jumps over", "fox fox fox")
 SAID: dict[str, list[str]] = {}
