@@ -15,6 +15,7 @@ from typing import BinaryIO
 from memory.signatures import Match, Scanner, Signature, signatures
 from memory.terms import Outcome
 from tools.logs.dressing import undress
+from tools.logs.prose import speaks
 from tools.logs.tracebacks import ANY_HEADER, MESSAGE, Traceback, tracebacks
 
 WINDOW = 1 << 18
@@ -22,10 +23,6 @@ WINDOW = 1 << 18
 MOST = 50
 """Tracebacks of a log that are kept."""
 
-PROSE = 3
-"""Words before those of a signature that make a sentence."""
-_WORD = re.compile(r"(?<![\w./-])[a-z]+(?![\w./-])")
-_FAILS = re.compile(r"(?i)error|exception|fatal|fail|abort|panic|\[E|what\(\)|^E\d{4}|traceback|[:=|>] *$")
 _FOLLOWING = frozenset(
     {"KeyboardInterrupt", "SystemExit", "EOFError", "CancelledError", "ExceptionGroup", "BaseExceptionGroup"}
 )
@@ -75,18 +72,27 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     ``also``: further patterns that are looked for in the same pass.
     """
     found = list(_scanner(also).scan(log))
-    more = tuple(match for match in found if match.signature in also)
-    matches = tuple(
-        match for match in found if match.signature is not _TRACEBACK and match.signature not in also
-    )
     begun = [match for match in found if match.signature is _TRACEBACK]
     seen = tuple(_tracebacks(log, begun))
+    told = [
+        match
+        for match in found
+        if match.signature.outcome is Outcome.NOT_RUN or _within(match, seen) or not speaks(match, log)
+    ]
+    more = tuple(match for match in told if match.signature in also)
+    matches = tuple(
+        match for match in told if match.signature is not _TRACEBACK and match.signature not in also
+    )
     first = _first(seen, matches)
     chain = tuple(_chain(first, seen))
     cause = _cause(chain, matches)
     # Some of what follows a failure follows a plain end too.
     after = any(match.signature.after and match.signature.fatal for match in matches) or bool(seen)
     return Reading(seen, matches, first, chain, cause, after and first is None and cause is None, more)
+
+
+def _within(match: Match, seen: tuple[Traceback, ...]) -> bool:
+    return any(one.line <= match.line <= one.end + MESSAGE for one in seen)
 
 
 def _tracebacks(log: BinaryIO, begun: list[Match]) -> Iterator[Traceback]:
@@ -157,7 +163,7 @@ def _cause(chain: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Match | 
             # The exception itself says more than a line of source that is quoted above it.
             return min(own, key=lambda match: match.line != one.end)
     before = (match for match in said if not chain or match.line < chain[0].line)
-    return next((match for match in before if not _is_prose(match)), None)
+    return next(before, None)
 
 
 def telling(matches: Iterable[Match]) -> Iterator[Match]:
@@ -167,10 +173,3 @@ def telling(matches: Iterable[Match]) -> Iterator[Match]:
         if signature.fatal and not signature.after and undress(match.text).level not in _MILD:
             yield match
 
-
-def _is_prose(match: Match) -> bool:
-    """Whether a line speaks of a failure, as documentation does, and is no record of one."""
-    line = undress(match.text)
-    said = line.text.partition(match.words)[0]
-    words = _WORD.findall(said)
-    return not (line.logged or line.level or line.rank) and len(words) >= PROSE and not _FAILS.search(said)
