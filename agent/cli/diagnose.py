@@ -138,7 +138,7 @@ def _document(
         "openings": list(trace.openings) if trace is not None else [],
         "settings": settings,
         "findings": _findings(home, found),
-        "next": next_step(found.cause.kind) if found.cause is not None else None,
+        "next": next_step(found.cause.kind) if found.cause is not None and not found.cause.guess else None,
         "concluded": not found.cause.guess if found.cause is not None else not (failed or found.follows),
     }
 

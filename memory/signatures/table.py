@@ -27,6 +27,7 @@ class Signature:
     sources: tuple[str, ...]
     fatal: bool = True
     after: bool = False
+    ends: bool = False
     wraps: bool = False
     stops: bool = False
     explains: bool = False
@@ -61,6 +62,7 @@ def _signature(name: str, entry: dict[str, Any]) -> Signature:
         sources=tuple(entry["sources"]),
         fatal=entry.get("fatal", True),
         after=entry.get("after", False),
+        ends=entry.get("ends", False),
         wraps=entry.get("wraps", False),
         stops=entry.get("stops", False),
         explains=entry.get("explains", False),

@@ -109,7 +109,7 @@ def cause_of(reading: Reading) -> Cause | None:
         by_name = ((one, other) for one in own if (other := kind_by_name(one)) is not None)
         first, kind = next(_alone(reading.also), next(by_name, (None, None)))
     if kind is None or first is None:
-        return _silent(reading)
+        return _ended(reading) or _silent(reading)
     return Cause(
         kind=kind.kind,
         means=CLASSES[kind.kind],
@@ -121,6 +121,15 @@ def cause_of(reading: Reading) -> Cause | None:
         guess=kind.guess,
         advice=kind.advice,
     )
+
+
+def _ended(reading: Reading) -> Cause | None:
+    """What the end of a process makes likely, where it was not asked to end and nothing says more."""
+    found = next((match for match in reading.matches if match.signature.ends), None)
+    stopped = stopped_at(reading)
+    if found is None or (stopped is not None and stopped < found.line):
+        return None
+    return _by_signature(found, certain=False)
 
 
 _SILENT = frozenset({"fallback", "numbers", "missing_code"})

@@ -19,6 +19,8 @@ from tools.logs import Traceback
 
 _WITHIN = re.compile(r"(?s)(?:\w+\.)*([A-Z]\w*(?:Error|Exception)): ?(.+)")
 _RAISES = re.compile(r"assert\b|raise (?:\w+\.)*(\w+)\(")
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/|/torch/")
+OWN = "own"
 DEFECT = "defect"
 """The class of exceptions that say nothing but that code broke."""
 AFTERMATH = "aftermath"
@@ -82,13 +84,15 @@ def _told(failed: Traceback) -> Iterator[Traceback]:
 
 
 def role_of(failed: Traceback) -> str | None:
-    """What the code is for in which it failed: of the innermost frame that says so."""
+    """What the code is for in which it failed: of the innermost frame that says so. ``own`` is that of
+    neither an engine nor a package."""
     for frame in reversed(failed.frames):
         told = f"{frame.file} in {frame.function}: {frame.text}"
         role = next((name for name, pattern in _roles().items() if pattern.search(told)), None)
         if role is not None:
             return role
-    return None
+    installed = any(_INSTALLED.search(frame.file) for frame in failed.frames)
+    return OWN if failed.frames and not installed else None
 
 
 def kind_by_tests(tests: Iterable[str]) -> Mapping[str, str] | None:

@@ -33,6 +33,7 @@ _DRESSING = tuple(
         r"\[(?P<rank>rank\d+|default\d+|\d+)\]: ?",  # torchrun, mpirun
         rf"\[{_TIME}(?: (?P<rank>[A-Z]+\d+[^\]]*))?\] (?=(?P<logged>))",  # sglang
         r"\((?P<rank>[\w.: -]*(?:rank=\d+ +)?pid=\d+)[^()]*\) ?",  # vllm, ray
+        r"\((?:raylet|autoscaler|gcs_server)[^()]*\) ?",  # ray itself
         rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[?[\w./-]+:\d+\] ?)?",  # vllm
         rf"{_TIME} - (?:\S+ - )?{_LEVEL} - (?:\S+ - )?",
         rf"{_LEVEL}:[\w.]+:",  # Python's own logger

@@ -1,9 +1,9 @@
-"""What only speaks of a failure, told from a record of one: documentation, commit messages, questions, and what
-people and models say to each other.
+"""What only speaks of a failure, told from a record of one: documentation, commit messages, questions, and
+what people and models say to each other.
 
-A record is dressed by a logger or a container, or begins with what failed: an exception, a program, a place in a
-source. Prose has a clause of ordinary words before, or goes on behind; stands in backticks, in a list or a table;
-or in a text that somebody else's program keeps, as a commit's message or a prompt.
+A record is dressed by a logger or a container, or begins with what failed: an exception, a program, a place
+in a source. Prose has a clause of ordinary words before, or goes on behind; stands in backticks, in a list or
+a table; or in a text that another program keeps, as a commit's message or a prompt.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import re
 from typing import BinaryIO
 
 from memory.signatures import Match
-from tools.logs.dressing import LONGEST as LOOKED_AT
-from tools.logs.dressing import plain, undress
+from tools.logs.dressing import LONGEST as LOOKED_AT, plain, undress
 
 CLAUSE = 3
 """Ordinary words before those of a signature that make a clause."""
@@ -24,6 +23,7 @@ LONGEST = 1 << 18
 
 _WORD = re.compile(r"(?<![\w./-])[a-z]+(?![\w./-])")
 _FAILS = re.compile(r"(?i)error|exception|fatal|fail|abort|panic|\[E|what\(\)|^E\d{4}|traceback|[:=|>] *$")
+_ENDS = re.compile(r"(?i)\bprocess\b|exited|killed|terminated|=\w+")
 _NAMED = re.compile(r"(?:(?:[\w.]*(?:Error|Exception)|[A-Z][A-Za-z]+ error): ?)+$")
 """The exception, or what failed, right before: it is quoted as well as printed."""
 _EXCEPTION = re.compile(r"(?:[E|>*-] +)?[\w.]*(?:Error|Exception)\b")
@@ -39,8 +39,8 @@ _CHANGE = re.compile(
 _MARKED = re.compile(r"(?:#{1,6} +|[-*\u2022] +)\S|\|.*\|$")
 """Headings, lists and tables."""
 _GOES_ON = re.compile(
-    r"[`'\"]?,? (?:happens?|occurs?|means|is|was|can|may|might|will|should|usually|often|indicates?|comes|when"
-    r"|whenever|if|after|because)\b"
+    r"[`'\"]?,? (?:happens?|occurs?|means|is|was|can|may|might|will|should|usually|often|indicates?|comes"
+    r"|when|whenever|if|after|because)\b"
 )
 _SPEAKS = re.compile(
     r"(?i)\b(?:prompts?|text|content|input|query|question|instruction|answer|completion)[\"']?\s*[:=]\s*\[?([\"'])"
@@ -49,7 +49,8 @@ _SPEAKS = re.compile(
 _SPEAKER = re.compile(r"(?:User|Assistant|Human|AI|Bot|Question|Answer|Q|A): |<\|\w+\|>|>>> ")
 _WRAPS = re.compile(r"(?i)\b(?:see|get|gets|shows?|says?|like|as|with|and|the|an?|of|to|or|that|from)$")
 _HISTORY = re.compile(
-    r"(?m)^(?:commit [0-9a-f]{7,40}\b.*\n(?:(?:Author|AuthorDate|Commit|CommitDate|Date|Merge):.*\n| {4}.*\n| {0,3}\n)*"
+    r"(?m)^(?:commit [0-9a-f]{7,40}\b.*\n"
+    r"(?:(?:Author|AuthorDate|Commit|CommitDate|Date|Merge):.*\n| {4}.*\n| {0,3}\n)*"
     r"|(?:@@ -\d.*@@.*)\n(?:[ +-].*\n)*)\Z"
 )
 """A commit as ``git log`` shows it, or a hunk of a change, up to a line of its own."""
@@ -68,8 +69,9 @@ def speaks(match: Match, log: BinaryIO) -> bool:
         return _in_history(match, log)
     said, _, rest = text.partition(match.words)
     named = _NAMED.sub("", said)
+    ends = match.signature.ends or match.signature.stops
     return (
-        (len(_WORD.findall(said)) >= CLAUSE and not _FAILS.search(said))
+        (len(_WORD.findall(said)) >= CLAUSE and not (_FAILS.search(said) or (ends and _ENDS.search(said))))
         or bool(_SOMEBODY.search(named))
         or bool(_CHANGE.match(text))
         or bool(_MARKED.match(text))

@@ -7,7 +7,7 @@ length: the last traceback is seldom the cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import BinaryIO
@@ -74,10 +74,13 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     found = list(_scanner(also).scan(log))
     begun = [match for match in found if match.signature is _TRACEBACK]
     seen = tuple(_tracebacks(log, begun))
+    ignored = [] if _is_all(seen, log) else [one for one in seen if one.ignored]
+    seen = tuple(one for one in seen if one not in ignored)
     told = [
         match
         for match in found
-        if match.signature.outcome is Outcome.NOT_RUN or _within(match, seen) or not speaks(match, log)
+        if match.signature.outcome is Outcome.NOT_RUN
+        or not (_within(match, ignored, 0) or (not _within(match, seen) and speaks(match, log)))
     ]
     more = tuple(match for match in told if match.signature in also)
     matches = tuple(
@@ -91,8 +94,19 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     return Reading(seen, matches, first, chain, cause, after and first is None and cause is None, more)
 
 
-def _within(match: Match, seen: tuple[Traceback, ...]) -> bool:
-    return any(one.line <= match.line <= one.end + MESSAGE for one in seen)
+def _is_all(seen: Sequence[Traceback], log: BinaryIO) -> bool:
+    """Whether a log holds nothing but these."""
+    log.seek(0)
+    text = log.read(WINDOW)
+    lines = enumerate(text.decode("utf-8", "replace").split("\n"), start=1)
+    spans = [range(one.line - 1, one.end + 1) for one in seen]
+    return len(text) < WINDOW and not any(
+        line.strip() and not any(number in span for span in spans) for number, line in lines
+    )
+
+
+def _within(match: Match, seen: Iterable[Traceback], after: int = MESSAGE) -> bool:
+    return any(one.line <= match.line <= one.end + after for one in seen)
 
 
 def _tracebacks(log: BinaryIO, begun: list[Match]) -> Iterator[Traceback]:
@@ -172,4 +186,3 @@ def telling(matches: Iterable[Match]) -> Iterator[Match]:
         signature = match.signature
         if signature.fatal and not signature.after and undress(match.text).level not in _MILD:
             yield match
-

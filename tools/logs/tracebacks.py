@@ -19,6 +19,8 @@ MILD = frozenset({"DEBUG", "INFO", "WARNING"})
 """Levels of records that tell of no failure."""
 MESSAGE = 10
 """Lines of an exception's message that are kept."""
+APART = 5
+"""Lines between what announces a traceback and its head: others may have written there."""
 AFTER = 20
 """Lines after which the message of an exception is over, whoever wrote them."""
 
@@ -31,6 +33,8 @@ _ERROR_NAME = re.compile(
 )
 _GROUP = re.compile(r"\+ Exception Group $")
 _DIGITS = re.compile(r"\d+")
+_IGNORED = re.compile(r"Exception ignored (?:in|on|from|while)\b|--- Logging error ---")
+"""Before a traceback that its program goes on from, whatever it says."""
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 
 
@@ -58,6 +62,8 @@ class Traceback:
     level: str | None = None
     chained: bool = False
     """Whether it follows another one, as its cause says or while that was handled."""
+    ignored: bool = False
+    """Whether its program said that it went on: while it tidied up, or could not log."""
 
 
 @dataclass
@@ -76,6 +82,7 @@ class _Open:
     """Whether each of its lines is dressed as a record."""
     drawn: str | None = None
     """Of one that another program drew the exception that its header names, or an empty text."""
+    ignored: bool = False
     frames: list[Frame] = field(default_factory=list)
     error: str = ""
     message: list[str] = field(default_factory=list)
@@ -98,6 +105,7 @@ class _Open:
             rank=self.rank,
             level=self.level,
             chained=self.chained,
+            ignored=self.ignored,
         )
 
     @property
@@ -130,6 +138,7 @@ def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
     """
     going: list[_Open] = []
     chained: set[str | None] = set()
+    ignored: dict[str | None, int] = {}
     begun = first > 1
     for last, raw in enumerate(lines, first):
         line = undress(raw)
@@ -150,6 +159,9 @@ def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
         if head:
             going.append(_opened(line, last, picture, chained=line.rank in chained))
             chained.discard(line.rank)
+            going[-1].ignored = last - ignored.pop(line.rank, -AFTER) <= APART
+        elif _IGNORED.match(line.text):
+            ignored[line.rank] = last
         elif line.text.startswith(_CHAINED):
             chained.add(line.rank)
         elif one is not None:
