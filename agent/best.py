@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent.trials import SILENT, Ran, named
 from tools.benchmark.comparing import Key, Side, side_of, winners
@@ -59,8 +60,8 @@ def best(ran: Sequence[Ran]) -> Best | None:
         return None
     measured = sides(groups)
     if not measured:
-        names = tuple(f"{named(group[0].pairs)}: {_answers(group)}" for group in groups[1:])
-        return Best(groups[0][0], _answers(groups[0]), (), names)
+        names = tuple(f"{named(group[0].pairs)}: {answers(group)}" for group in groups[1:])
+        return Best(groups[0][0], answers(groups[0]), (), names)
     ranked = winners(measured)
     top = max(ranked, key=lambda one: (one.key.concurrency, -one.key.input))
     chosen = next(group for group in groups if named(group[0].pairs) == top.best)
@@ -74,14 +75,25 @@ def best(ran: Sequence[Ran]) -> Best | None:
     return Best(chosen[0], because, loads, others)
 
 
-def _answers(group: Sequence[Ran]) -> str:
-    """What is known of a setting's answers, no more than was asked."""
-    checked = [one.output["checked"] for one in group if one.output.get("checked")]
+UNASKED, UNCOMPARED, COMPARED = range(3)
+ANSWERS = {
+    UNASKED: "it served, its answers were not checked",
+    UNCOMPARED: "it served, and nothing was wrong with its answers; whether they are right was not asked",
+    COMPARED: "it served, and answered as its reference did",
+}
+"""How far answers were looked at, in words."""
+
+
+def answers(ran: Sequence[Ran]) -> str:
+    """What is known of the answers of launches that went well, no more than was asked of each."""
+    return ANSWERS[min(_looked_at(one.output.get("checked")) for one in ran if one.ok)]
+
+
+def _looked_at(checked: Mapping[str, Any] | None) -> int:
     if not checked:
-        return "it served, its answers were not checked"
-    if any((stage["name"], stage["outcome"]) == (ORACLE, "ok") for one in checked for stage in one["stages"]):
-        return "it served, and answered as its reference did"
-    return "it served, and nothing was wrong with its answers; whether they are right was not asked"
+        return UNASKED
+    stages = [(stage["name"], stage["outcome"]) for stage in checked["stages"]]
+    return COMPARED if (ORACLE, "ok") in stages else UNCOMPARED
 
 
 def _beside(group: Sequence[Ran], measured: Sequence[Side], name: str, key: Key) -> str:
@@ -89,6 +101,6 @@ def _beside(group: Sequence[Ran], measured: Sequence[Side], name: str, key: Key)
     mine = named(group[0].pairs)
     values = {side.name: side.values(key, OUTPUT) for side in measured}
     if not values.get(mine):
-        return f"{mine}: right, not measured at c={key.concurrency}"
+        return f"{mine}: {answers(group)}; not measured at c={key.concurrency}"
     seen = change(values[name], values[mine])
     return f"{mine}: {words(seen, more_is='more output', less_is='less output')}"

@@ -20,7 +20,7 @@ from agent.probing import BENCHMARKS, SERVERS, asked_to, minutes_of
 from agent.recommend import choose
 from agent.relevance import relevant
 from agent.rungs import Reading
-from agent.trials import Pairs, Ran, blamed, named, spared
+from agent.trials import Pairs, Ran, blamed, doubted, named, spared
 from memory.vocabulary import HypothesisState, Level, NotRun, Observed, Outcome, Verdict
 from tools.benchmark.statistics import mean
 from transcripts.events import HypothesisChanged, Returned
@@ -58,10 +58,9 @@ class _Launches:
         if any(status != "ok" for _, _, status in tried) or spent(board):
             return None
         done = [(pairs, launch) for pairs, launch, _ in tried]
-        for pairs, launch in self.wanted(board):
-            if (pairs, launch) not in done and not spared(pairs, ran):
-                return self.input(board, pairs, launch)
-        return None
+        left = [one for one in self.wanted(board) if one not in done and not spared(one[0], ran)]
+        left.sort(key=lambda one: doubted(one[0], ran))
+        return self.input(board, *left[0]) if left else None
 
     def applicable(self, board: Board, hypothesis: HypothesisChanged) -> bool:
         return hypothesis.row is not None and self.next(board) is not None
@@ -122,23 +121,25 @@ class _Launches:
 
 class Shrunk(_Launches):
     """A few layers of the model with made-up weights, on one GPU: once as the engine chooses, then with each
-    backend that is left."""
+    backend that is left. Where what the engine chooses fails, the others go on from the first that starts."""
 
     name = "shrunk server"
     shrunk = True
 
     def wanted(self, board: Board) -> Iterator[tuple[Pairs, int]]:
         yield {}, 1
+        base = _first_right(board, shrunk=True) or {}
         for one in board.hypotheses.values():
             if _left(one):
-                yield {one.component: one.backend}, 1
+                yield {**base, one.component: one.backend}, 1
 
     def input(self, board: Board, pairs: Pairs, launch: int) -> dict[str, object]:
         return super().input(board, pairs, launch) | {"layers": LAYERS, "rounds": 1, "questions": 0}
 
 
 class Whole(_Launches):
-    """The model itself: the recommended backends together, then each other one in its place."""
+    """The model itself: the recommended backends together, then each other one in its place; where these fail
+    together, in its place among the first that are right."""
 
     name = "server"
     shrunk = False
@@ -148,8 +149,10 @@ class Whole(_Launches):
             return  # what does not start with four layers does not with all
         base = _base(board)
         left = [one for one in board.hypotheses.values() if _left(one)]
+        made = list(dict.fromkeys(named(one.pairs) for one in launches(board, shrunk=False)))
         first = [base, *({**base, one.component: one.backend} for one in left)]
-        yield from ((pairs, 1) for pairs in first[:MOST])
+        new = [pairs for pairs in first if named(pairs) not in made]
+        yield from ((pairs, 1) for pairs in new[: max(0, MOST - len(made))])
         if not asked_to(board, BENCHMARKS):
             return
         contenders = _contenders(board)
@@ -270,9 +273,10 @@ def _left(hypothesis: HypothesisChanged) -> bool:
 
 
 def _base(board: Board) -> Pairs:
-    """What is launched first: of each component the candidate, as far as it is not left to the engine."""
+    """What is launched first: of each component the candidate, as far as it is not left to the engine; later
+    what was right first."""
     if made := launches(board, shrunk=False):
-        return made[0].pairs
+        return _first_right(board, shrunk=False) or made[0].pairs
     assert board.understood is not None
     found: Pairs = {}
     rows = [one.row for one in board.hypotheses.values() if one.row is not None]
@@ -281,6 +285,10 @@ def _base(board: Board) -> Pairs:
         if choice is not None and choice.left is None and option.flag:
             found[option.component] = choice.row.backend
     return found
+
+
+def _first_right(board: Board, *, shrunk: bool) -> Pairs | None:
+    return next((one.pairs for one in launches(board, shrunk=shrunk) if one.ok), None)
 
 
 def _run(one: Ran) -> str | None:

@@ -80,24 +80,65 @@ def typed(text: str) -> bool | int | float | str:
 def blamed(ran: Ran, others: Sequence[Ran]) -> Pairs | None:
     """The pairs that a failure is to blame on; empty where it is none of them; None where nothing tells.
 
-    A substitution names its component, so does a known message. Else it is what tells the launch from one
-    that went well.
+    A substitution names its component, so does a known message. Else it is the one thing that tells the
+    launch from one that went well. Where none did, a pair that stands alone, unless one fails so without it.
     """
     if ran.ok or ran.outcome in SILENT:
         return {}
     if ran.outcome is Outcome.SUBSTITUTED:
         replaced = {one["component"] for one in ran.output["used"] if substituted(one)}
         return {name: backend for name, backend in ran.pairs.items() if name in replaced}
-    diagnosis = (ran.output.get("failure") or {}).get("diagnosis") or {}
+    diagnosis = _diagnosis(ran)
     if (component := diagnosis.get("component")) in ran.pairs:
         return {component: ran.pairs[component]}
     cause = diagnosis.get("cause") or {}
     if cause.get("kind") in OF_ALL and cause.get("certain"):
         return {}
-    differ = [dict(ran.pairs.items() - other.pairs.items()) for other in others if other.ok]
-    if near := min((one for one in differ if one), key=len, default=None):
-        return near if len(near) == 1 else None
-    return dict(ran.pairs) if len(ran.pairs) == 1 else None
+    if good := [differing(ran.pairs, other.pairs) for other in others if other.ok]:
+        name = next((name for one in good if len(one) == 1 for name in one if name in ran.pairs), None)
+        return None if name is None else {name: ran.pairs[name]}
+    alone = len(ran.pairs) == 1 and all(
+        ran.pairs.items() <= other.pairs.items() for other in others if cause_of(other) == cause_of(ran)
+    )
+    return dict(ran.pairs) if alone else None
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
+    """What two settings do not have in common; left to the engine is another than any that is named."""
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+
+
+def cause_of(ran: Ran) -> tuple[object, ...] | None:
+    """What failures share that have one cause: the error, without its numbers, and the line that raised it.
+    None for what did not fail."""
+    if ran.ok or ran.outcome in SILENT:
+        return None
+    diagnosis = _diagnosis(ran)
+    first = diagnosis.get("first") or {}
+    frame: Mapping[str, Any] = (first.get("frames") or [{}])[-1]
+    return (
+        ran.outcome,
+        (diagnosis.get("cause") or {}).get("signature"),
+        first.get("error"),
+        re.sub(r"\d+", "#", str(first.get("message"))),
+        frame.get("file"),
+        frame.get("line"),
+    )
+
+
+def doubted(pairs: Mapping[str, str], ran: Sequence[Ran]) -> bool:
+    """Whether a launch with these pairs is likely to fail as others did: it differs from one of them only in
+    what made no difference to how that failed. That proves nothing, so it is made when all else has been."""
+    for one in ran:
+        alike = [other for other in ran if cause_of(other) == cause_of(one) is not None]
+        moot = {name for other in alike for name in differing(one.pairs, other.pairs)}
+        if moot and differing(pairs, one.pairs) <= moot:
+            return True
+    return False
+
+
+def _diagnosis(ran: Ran) -> Mapping[str, Any]:
+    return (ran.output.get("failure") or {}).get("diagnosis") or {}
 
 
 def substituted(used: Mapping[str, Any]) -> bool:
@@ -115,7 +156,9 @@ def spared(pairs: Mapping[str, str], ran: Sequence[Ran]) -> str | None:
         if blame and blame.items() <= pairs.items():
             name = ", ".join(f"{component} {backend}" for component, backend in blame.items())
             return f"{name}: {_words(one)}"
-        cause = ((one.output.get("failure") or {}).get("diagnosis") or {}).get("cause") or {}
+        if cause_of(one) is not None and one.pairs == pairs:
+            return f"once is enough: {_words(one)}"
+        cause = _diagnosis(one).get("cause") or {}
         if blame == {} and one.outcome not in {Outcome.OK, *SILENT} and cause.get("kind") in OF_ALL:
             return f"whatever backend: {_words(one)}"
     return None

@@ -61,10 +61,14 @@ class Behaviour:
     """Requests for tokens that are answered; at the next it crashes."""
     hang_after: int = 0
     """Requests for tokens that are answered; after them none is, and ``/health`` still says 200."""
+    refuse_after: int = 0
+    """Requests for tokens that are answered; those after them are refused."""
     used: str = ""
     """Backend that the log says MoE layers have, whatever was asked for."""
     refused: str = ""
     """A backend with which it crashes at the start, for want of a package."""
+    needs: str = ""
+    """A backend without which it crashes at the start."""
     shares: str = ""
     """Name of shared memory that its scheduler has, and does not remove."""
     orphan: bool = False
@@ -341,6 +345,8 @@ class Handler(BaseHTTPRequestHandler):
         fake = self.fake
         if fake.behaviour.hang_after and fake.served > fake.behaviour.hang_after:
             threading.Event().wait()
+        if 0 < fake.behaviour.refuse_after < fake.served:
+            return self.send(400, {"error": "refused: planted"})
         late = 0 < fake.behaviour.crash_after < fake.served
         if late or (crowd and fake.behaviour.crash_in_crowd):
             source, error = CRASHES["kernel"]
@@ -524,7 +530,8 @@ def main() -> None:
     if shares:
         assert scheduler.stdout is not None
         scheduler.stdout.readline()
-    if behaviour.refused and behaviour.refused in given.values():
+    lacking = behaviour.needs and behaviour.needs not in given.values()
+    if lacking or (behaviour.refused and behaviour.refused in given.values()):
         scheduler.kill()
         crash(engine, "import")
     if behaviour.crash:

@@ -158,3 +158,17 @@ def test_minutes_that_are_used_up_end_it(home: Home, site: Path) -> None:
     assert launches(home) == [(True, {})]
     assert (done.exit_reason, done.exit_code) == ("stopped", 4), done.summary
     assert "no more was launched: the 1e-06 minutes are used up" in done.summary
+
+
+def test_where_the_engines_own_choice_fails_the_others_go_on_from_what_starts(home: Home, site: Path) -> None:
+    declare(site, CHOICES | {"ATTENTION_BACKEND_CHOICES": '["elm"]'})
+    done = go(home, site, needs="elm")
+    assert (done.exit_reason, done.exit_code) == ("answered", 0), done.summary
+    made = [pairs for shrunk, pairs in launches(home) if shrunk]
+    first = made.index({"attention": "elm"})
+    assert {} in made[:first]
+    assert first < 4, "of each other component one failed in the same way, and that was enough"
+    assert all(pairs["attention"] == "elm" for pairs in made[first:])
+    assert {"attention": "elm", "moe_runner": "birch"} in made
+    states = {subject: row.state for subject, row in rows(done).items()}
+    assert "refuted" not in states.values(), "nothing failed for a backend that was tried without it"

@@ -19,17 +19,18 @@ from test_hardware import program
 
 from agent.best import Best, best
 from agent.cli.common import Context
-from agent.trials import Ran, blamed, grid, spared
+from agent.trials import Ran, blamed, doubted, grid, spared
 from memory.artifacts import Artifacts
 from memory.home import Home
-from memory.terms import Outcome
+from memory.terms import Level, Outcome
 from tools.environment.adopt import adopt
 from tools.errors import ToolError
 from tools.hardware.gpu import Gpu
 from tools.server import Plan, ServerSettings, launched, plan_launch
-from tools.server.experiment import Launched, TryServer, _fits, try_server
+from tools.server.experiment import _fits, try_server
 from tools.server.fit import estimate, will_it_fit
 from tools.server.shrink import shrunk
+from tools.server.trial import Launched, TryServer
 from tools.server.used import Used, used_backends
 
 
@@ -225,6 +226,36 @@ def test_a_crash_in_a_crowd_is_told_with_its_traceback(tried: Callable[..., Laun
     assert result.failure.ready
 
 
+LOADS = {"concurrency": [1], "input": 64, "output": 16, "least": 4}
+
+
+@pytest.mark.parametrize(("fault", "why"), [("crash", "no load can be believed"), ("spoils", "cannot keep")])
+def test_a_check_that_was_passed_outlives_loads_that_cannot_be_made(
+    fault: str, why: str, tried: Callable[..., Launched], tmp_path: Path, home: Home
+) -> None:
+    faults = {"crash": {"fault": "crash"}, "spoils": {"spoils": str(home.artifacts)}}
+    add_generator(tmp_path / "site", "sglang", **faults[fault])
+    result = tried(asked={"loads": LOADS, "concurrency": 4, "questions": 0})
+    assert (result.outcome, result.level) == (Outcome.OK, Level.STRESS)
+    assert result.because.startswith(f"not measured: {why}")
+    assert result.checked is not None
+    assert result.checked.because in result.because
+    assert result.failure is None
+
+
+def test_a_server_that_cannot_be_checked_is_told_with_what_was_seen_of_it(
+    tried: Callable[..., Launched],
+) -> None:
+    result = tried({"backends": {"attention": "triton"}}, refuse_after=1)
+    assert result.outcome is Outcome.NOT_RUN
+    assert "not checked: " in result.because
+    assert "refuses every prompt (HTTP 400)" in result.because
+    assert [one.backend for one in result.used if one.component == "attention"] == ["triton"]
+    assert result.log is not None
+    with pytest.raises(ToolError, match="no artifact 0000"):
+        tried(asked={"reference_run": "0" * 64})
+
+
 def test_a_start_that_fails_is_a_result(tried: Callable[..., Launched]) -> None:
     result = tried(crash="import")
     assert result.outcome is Outcome.IMPORT_FAILED
@@ -368,6 +399,40 @@ def test_what_shares_the_cause_of_a_failure_is_not_launched() -> None:
     assert spared({"attention": "b", "moe": "x"}, [good, late]) is None
 
 
+def raised(line: int, message: str = "no 7", signature: str | None = None) -> dict[str, Any]:
+    first = {"error": "ValueError", "message": message, "frames": [{"file": "a.py", "line": line}]}
+    cause = {"kind": "dependency", "certain": True, "signature": signature}
+    return {"diagnosis": {"component": None, "first": first, "cause": cause}}
+
+
+def test_what_fails_in_the_same_way_without_a_backend_is_not_blamed_on_it() -> None:
+    plain = ran(0, "start_failed", {}, failure=raised(3))
+    alike = ran(1, "start_failed", {"moe": "x"}, failure=raised(3, "no 8"))
+    other = ran(2, "start_failed", {"moe": "y"}, failure=raised(4))
+    assert blamed(alike, [plain, alike]) is None
+    assert blamed(other, [plain, alike, other]) == {"moe": "y"}
+    silent = [ran(n, "start_failed", pairs) for n, pairs in enumerate([{}, {"moe": "x"}])]
+    assert blamed(silent[1], silent) is None
+    good = ran(3, "ok", {"attention": "b"})
+    assert blamed(alike, [plain, alike, good]) is None, "two things are otherwise where it went well"
+    near = ran(4, "ok", {"attention": "b", "moe": "z"})
+    both = ran(5, "start_failed", {"attention": "b", "moe": "x"}, failure=raised(5))
+    assert blamed(both, [plain, alike, near, both]) == {"moe": "x"}
+
+
+def test_what_is_likely_to_share_a_cause_is_launched_last() -> None:
+    plain = ran(0, "start_failed", {}, failure=raised(3))
+    assert not doubted({"moe": "y"}, [plain])
+    made = [plain, ran(1, "start_failed", {"moe": "x"}, failure=raised(3))]
+    assert doubted({"moe": "y"}, made)
+    assert spared({"moe": "y"}, made) is None, "it is likely, and not shown"
+    assert not doubted({"attention": "b"}, made)
+    assert not doubted({"attention": "b", "moe": "y"}, made)
+    assert not doubted({"moe": "y"}, [plain, ran(1, "start_failed", {"moe": "x"}, failure=raised(4))])
+    pair = ran(0, "crashed", {"attention": "a", "moe": "x"}, failure=raised(3))
+    assert spared(pair.pairs, [pair]) == "once is enough: crashed, so"
+
+
 def test_combinations_begin_with_those_that_differ_least() -> None:
     made = grid({"a": ["1", "2"], "b": ["x", "y"]})
     assert made == [{"a": "1", "b": "x"}, {"a": "1", "b": "y"}, {"a": "2", "b": "x"}, {"a": "2", "b": "y"}]
@@ -421,14 +486,31 @@ def test_of_answers_no_more_is_told_than_was_asked() -> None:
     assert told(("alone", "ok"), ("oracle", "ok")).because == "it served, and answered as its reference did"
 
 
-def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, home: Home) -> None:
-    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", used="triton")
-    command = [
-        "serve", "-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model),
-        "--cpu", "--check", "--each", "attention=triton,fa3", "--each", "moe_runner=triton,marlin",
-        "--rounds", "1", "--questions", "8", "--json",
-    ]  # fmt: skip
-    done = agent(*command, home=home.root)
+@pytest.fixture
+def checks(tmp_path: Path) -> Callable[..., list[str]]:
+    """``agent serve --check`` on a fake that behaves so, in words."""
+
+    def words(*more: str, **behaviour: Any) -> list[str]:
+        site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", **behaviour)
+        where = ["-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model)]
+        return ["serve", *where, "--cpu", "--check", "--rounds", "1", "--questions", "0", *more]
+
+    return words
+
+
+@pytest.fixture
+def trying(checks: Callable[..., list[str]], home: Home) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The same, run."""
+    return lambda *more, **behaviour: agent(*checks(*more, **behaviour), home=home.root)
+
+
+def test_settings_are_tried_on_record_and_can_be_gone_on_with(
+    trying: Callable[..., subprocess.CompletedProcess[str]], home: Home
+) -> None:
+    done = trying(
+        "--each", "attention=triton,fa3", "--each", "moe_runner=triton,marlin", "--questions", "8", "--json",
+        used="triton",
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     told = {tuple(one["asked"].values()): one["outcome"] for one in document["launches"]}
@@ -445,14 +527,14 @@ def test_settings_are_tried_on_record_and_can_be_gone_on_with(tmp_path: Path, ho
     assert again.returncode == 0, again.stderr
 
 
-def test_options_of_the_engine_are_tried_like_backends(tmp_path: Path, home: Home) -> None:
-    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
-    command = [
-        "serve", "-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model),
-        "--cpu", "--check", "--each", "attention=triton", "--option", "max-running-requests=4",
-        "--vary", "disable-cuda-graph=off,true", "--concurrency", "0", "--json",
+def test_options_of_the_engine_are_tried_like_backends(
+    trying: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    asked = [
+        "--each", "attention=triton", "--option", "max-running-requests=4",
+        "--vary", "disable-cuda-graph=off,true", "--concurrency", "0",
     ]  # fmt: skip
-    done = agent(*command, home=home.root)
+    done = trying(*asked, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert [one["options"] for one in document["launches"]] == [
@@ -464,38 +546,49 @@ def test_options_of_the_engine_are_tried_like_backends(tmp_path: Path, home: Hom
     assert document["recommendation"]["alternatives"] == [
         "attention=triton, disable-cuda-graph=true: it served, its answers were not checked"
     ]
-    unmeasured = agent(*command[:-1], "--loads", "1", home=home.root)
+    unmeasured = trying(*asked, "--loads", "1")
     assert unmeasured.returncode == 2
     assert "give --concurrency as well" in unmeasured.stderr
-    wrong = agent(*command[:-1], "--vary", "no-such=1,2", home=home.root)
+    wrong = trying(*asked, "--vary", "no-such=1,2")
     assert wrong.returncode == 2
     assert "does not know --no-such" in wrong.stderr
     assert "starts on port" not in wrong.stderr
 
 
 def test_a_folder_is_named_from_where_the_person_is_and_no_model_is_loaded_for_loads_that_cannot_be_made(
-    tmp_path: Path, home: Home
+    checks: Callable[..., list[str]], tmp_path: Path, home: Home
 ) -> None:
-    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
-    command = [
-        *START, "serve", "-e", str(site), "--python", sys.executable, "--site", "site", "--model", "model",
-        "--cpu", "--check", "--each", "attention=triton", "--rounds", "1", "--questions", "0",
-    ]  # fmt: skip
+    command = [*START, *checks("--each", "attention=triton", "--site", "site", "--model", "model")]
     there = {"env": variables(home.root), "cwd": tmp_path, "capture_output": True, "text": True}
     done = subprocess.run([*command, "--concurrency", "0"], check=False, **there)
     assert done.returncode == 0, done.stdout
     lacking = subprocess.run([*command, "--loads", "1"], check=False, **there)
     assert "is not in site" in lacking.stdout
     assert "starts on port" not in lacking.stderr
-    assert model.is_dir()
 
 
-def test_what_was_killed_while_a_server_started_is_gone_on_with(tmp_path: Path, home: Home) -> None:
-    site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model")
-    command = [
-        "serve", "-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model),
-        "--cpu", "--check", "--each", "attention=triton,fa3", "--rounds", "1", "--questions", "0",
+def test_what_made_no_difference_to_a_failure_waits_until_all_else_was_launched(
+    trying: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = trying(
+        "--each", "attention=triton,fa3", "--each", "moe_runner=triton,marlin,flashinfer_cutlass",
+        "--concurrency", "0", "--json", needs="fa3",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [tuple(one["asked"].values()) for one in document["launches"]] == [
+        ("triton", "triton"), ("triton", "marlin"), ("fa3", "triton"), ("fa3", "marlin"),
+        ("fa3", "flashinfer_cutlass"),
     ]  # fmt: skip
+    assert document["summary"].startswith(
+        "3 of 5 launches went well (it served, its answers were not checked): "
+    )
+
+
+def test_what_was_killed_while_a_server_started_is_gone_on_with(
+    checks: Callable[..., list[str]], tmp_path: Path, home: Home
+) -> None:
+    command = checks("--each", "attention=triton,fa3")
     with subprocess.Popen([*START, *command], env=variables(home.root), stderr=subprocess.PIPE) as started:
         assert started.stderr is not None
         seen = next((line for line in iter(started.stderr.readline, b"") if b"starts on port" in line), None)
@@ -511,7 +604,7 @@ def test_what_was_killed_while_a_server_started_is_gone_on_with(tmp_path: Path, 
         "--python",
         sys.executable,
         "--site",
-        str(site),
+        str(tmp_path / "site"),
         home=home.root,
     )
     assert done.returncode == 0, done.stderr

@@ -57,9 +57,8 @@ class Checker:
             if changes := list(_changes(board, called, output)):
                 return Decision(changes=changes)
         calls = options["calls"]
-        if all(output is not None and output["outcome"] == Outcome.OK for _, output in done) and (
-            len(done) < len(calls)
-        ):
+        well = all(output is not None and _went(called, output) is Outcome.OK for called, output in done)
+        if well and len(done) < len(calls):
             one = calls[len(done)]
             name = hypothesis_id(*options["about"]) if options.get("about") else None
             return Decision(calls=[Call(one["tool"], dict(one["input"]), str(one["why"]), hypothesis=name)])
@@ -81,6 +80,13 @@ def _done(board: Board) -> Iterator[tuple[Called, dict[str, Any] | None]]:
         for called, returned in board.results(tool):
             output = board.output(called.call) if returned.status == "ok" else None
             yield called, output if isinstance(output, dict) else None
+
+
+def _went(called: Called, output: Mapping[str, Any]) -> Outcome:
+    """How a call went: one that was to measure, and has only checked, did not do what it was for."""
+    found = Outcome(output["outcome"])
+    unmeasured = called.input.get("loads") and output["level"] != Level.BENCHMARK
+    return Outcome.NOT_RUN if found is Outcome.OK and unmeasured else found
 
 
 def _subjects(board: Board, output: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -215,7 +221,7 @@ def _conclusion(board: Board, done: list[tuple[Called, dict[str, Any] | None]]) 
         )
         why = (returned.error if returned else None) or "the server could not be asked"
         return Concluded(exit_reason="missing", exit_code=3 if missing else 2, summary=why)
-    outcome = Outcome(output["outcome"])
+    outcome = _went(called, output)
     summary = f"{outcome.value.replace('_', ' ')}: {output['because']}"
     if len(done) > 1:
         summary = f"{len(done)} launches; the last {summary}"

@@ -7,15 +7,15 @@ backends by component; ``repeat``, how often each.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.best import Best, best, right, sides
+from agent.best import Best, answers, best, right, sides
 from agent.board import Board
 from agent.loop import Call, Decision
 from agent.probing import SERVERS
 from agent.served import claims
-from agent.trials import SILENT, Pairs, Ran, named, seen, settings_of, spared
+from agent.trials import SILENT, Pairs, Ran, doubted, named, seen, settings_of, spared
 from memory.clock import hypothesis_id
 from memory.vocabulary import (
     Answer,
@@ -44,16 +44,20 @@ class Trier:
         assert board.opened is not None, "a transcript begins with it"
         options = board.opened.options
         ran = launches(board)
-        for number, (pairs, launch) in enumerate(trials(board)):
-            before = [one for one in ran if one.number < number]
-            given = _input(options["trial"], pairs, launch, before)
-            if board.answered(TOOL, given):
-                continue
-            if why := spared(pairs, before):
+        base = options["trial"]["settings"]
+        done = [_asked(called.input) for called, _ in board.results(TOOL)]
+        left = [
+            (pairs, launch)
+            for pairs, launch in trials(board)
+            if (settings_of(base, pairs), launch) not in done
+        ]
+        for pairs, launch in sorted(left, key=lambda one: doubted(one[0], ran)):
+            if why := spared(pairs, ran):
                 text = f"not launched with {named(pairs)}: {why}"
                 if not board.noted(text):
                     return Decision(changes=[Noted(text=text)])
                 continue
+            given = _input(options["trial"], pairs, launch, ran)
             return Decision(calls=[Call(TOOL, given, f"what comes of {named(pairs)}")])
         if changes := [one for one in _changes(board, ran) if one.id not in board.hypotheses]:
             return Decision(changes=[*changes])
@@ -85,10 +89,15 @@ def launches(board: Board) -> list[Ran]:
     for called, _ in board.results(TOOL):
         output = board.output(called.call)
         if isinstance(output, dict):
-            mine = (called.input["settings"], int(called.input.get("launch", 1)))
+            mine = _asked(called.input)
             number = next(place for place, (*one, _) in enumerate(order) if tuple(one) == mine)
             found.append(Ran(called.call, number, order[number][2], output))
     return found
+
+
+def _asked(given: Mapping[str, Any]) -> tuple[Any, int]:
+    """The settings of a call, and which launch of them it is."""
+    return given["settings"], int(given.get("launch", 1))
 
 
 def _input(trial: dict[str, Any], pairs: Pairs, launch: int, before: list[Ran]) -> dict[str, Any]:
@@ -114,7 +123,16 @@ def _changes(board: Board, ran: list[Ran]) -> Iterator[HypothesisChanged]:
         )  # fmt: skip
 
 
+def _words(one: Ran, trial: Mapping[str, Any]) -> str:
+    """How a launch went, in a word; what was to be measured and was not is said."""
+    said = one.outcome.value.replace("_", " ")
+    unmeasured = one.ok and trial.get("loads") and one.output["level"] != Level.BENCHMARK
+    return f"{said}, not measured" if unmeasured else said
+
+
 def _conclusion(board: Board, ran: list[Ran]) -> Concluded:
+    assert board.opened is not None
+    options = board.opened.options
     tried = board.results(TOOL)
     if not ran:
         why = str(tried[-1][1].error) if tried else "there was nothing to try"
@@ -126,7 +144,7 @@ def _conclusion(board: Board, ran: list[Ran]) -> Concluded:
             else True
         )
         return Concluded(exit_reason="missing", exit_code=3 if missing else 2, summary=why)
-    told = "; ".join(f"{named(one.pairs)}: {one.outcome.value.replace('_', ' ')}" for one in ran)
+    told = "; ".join(f"{named(one.pairs)}: {_words(one, options['trial'])}" for one in ran)
     measured = sides(right(ran))
     for one in winners(measured) if len(measured) > 1 else ():
         told += f"; c={one.key.concurrency}: {one.best} first, {one.says}"
@@ -136,8 +154,8 @@ def _conclusion(board: Board, ran: list[Ran]) -> Concluded:
     answer = _answer(board, ran, chosen)
     if chosen is None:
         return Concluded(exit_reason="none_viable", exit_code=1, summary=told, answer=answer)
-    good = sum(one.ok for one in ran)
-    summary = f"{good} of {len(ran)} launches right: {told}"
+    good = [one for one in ran if one.ok]
+    summary = f"{len(good)} of {len(ran)} launches went well ({answers(good)}): {told}"
     return Concluded(exit_reason="answered", exit_code=0, summary=summary, answer=answer)
 
 

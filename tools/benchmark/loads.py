@@ -118,7 +118,9 @@ def measured(
         try:
             cell = client.run(load, warmup=warmup, seconds=left)
         except OSError as error:
-            raise ToolError(f"cannot start {python} ({error.strerror or error})", missing=True) from None
+            lacks = isinstance(error, FileNotFoundError | PermissionError)
+            why = f"cannot run {generator.name} with {python} ({error.strerror or error})"
+            raise ToolError(why, missing=lacks) from None
         if cell.outcome is not Outcome.OK:
             cell = _judged(cell, Server(url, model, key))
             tell(f"c={cell.concurrency}: not believed: {cell.refused[0]}")

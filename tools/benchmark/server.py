@@ -6,11 +6,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from memory.artifacts import ArtifactError
 from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, tool
+from tools.benchmark.generator import generator_of
 from tools.benchmark.loads import Loads, Measured, measured
 from tools.environment.store import open_for
+from tools.errors import ToolError
 from tools.quality.checked import Checked, CheckServer
 from tools.quality.gate import check_server
 
@@ -44,6 +47,7 @@ class Benchmarked(BaseModel):
 def benchmark_server(args: BenchmarkServer, context: ToolContext) -> Benchmarked:
     """Check a running server and, if it passes, measure it with its engine's own load generator."""
     environment = open_for(context, args.environment)
+    generator_of(environment, args.engine)  # before it is asked anything
     checked = check_server.run(args.check, context)
     assert isinstance(checked, Checked)
     if checked.outcome is not Outcome.OK:
@@ -51,18 +55,24 @@ def benchmark_server(args: BenchmarkServer, context: ToolContext) -> Benchmarked
             level=checked.level, outcome=checked.outcome, because=checked.because, checked=checked,
             benchmark=None,
         )  # fmt: skip
-    found = measured(
-        args.loads,
-        home=context.home,
-        environment=environment,
-        engine=args.engine,
-        url=checked.url,
-        model=checked.model,
-        key=_key(context, checked.url),
-        python=interpreter_of(context)[0],
-        site=interpreter_of(context)[1],
-        tell=context.progress,
-    )
+    try:
+        found = measured(
+            args.loads,
+            home=context.home,
+            environment=environment,
+            engine=args.engine,
+            url=checked.url,
+            model=checked.model,
+            key=_key(context, checked.url),
+            python=interpreter_of(context)[0],
+            site=interpreter_of(context)[1],
+            tell=context.progress,
+        )
+    except (ToolError, ArtifactError) as error:  # what the check found is not lost
+        return Benchmarked(
+            level=checked.level, outcome=Outcome.NOT_RUN, because=f"not measured: {error}", checked=checked,
+            benchmark=None,
+        )  # fmt: skip
     return Benchmarked(
         level=Level.BENCHMARK, outcome=found.outcome, because=found.because, checked=checked, benchmark=found
     )

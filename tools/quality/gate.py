@@ -13,6 +13,7 @@ from typing import Any
 
 from memory.artifacts import ArtifactError, Artifacts
 from memory.canonical import canonical
+from memory.home import Home
 from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, ToolError, tool
@@ -69,10 +70,13 @@ def _reference(args: CheckServer, context: ToolContext) -> Server | Run | None:
         raise ToolError("a reference is a server or a stored run, not both")
     if args.reference is not None:
         return _server(args.reference, args.reference_model, context)
-    if args.reference_run is None:
-        return None
+    return None if args.reference_run is None else stored_run(context.home, args.reference_run)
+
+
+def stored_run(home: Home, sha256: str) -> Run:
+    """What was kept of a server. Raises :class:`ToolError` where it is not there, or none."""
     try:
-        return read_run(Artifacts(context.home.artifacts).get(args.reference_run))
+        return read_run(Artifacts(home.artifacts).get(sha256))
     except ArtifactError as error:
         raise ToolError(str(error)) from None
 

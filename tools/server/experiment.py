@@ -12,24 +12,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from memory.architecture import ArchitectureError, parse_architecture
-from memory.artifacts import Artifacts
+from memory.artifacts import ArtifactError, Artifacts
 from memory.terms import Level, Outcome
-from memory.vocabulary import Contract, Effect
+from memory.vocabulary import Effect
 from tools.base import ToolContext, tool
 from tools.benchmark.generator import generator_of
-from tools.benchmark.loads import Loads, Measured, measured
+from tools.benchmark.loads import Loads, measured
 from tools.benchmark.server import interpreter_of
 from tools.environment.store import open_for
 from tools.errors import ToolError
 from tools.hardware.audit import audit
 from tools.hardware.gpu import Gpu
 from tools.quality.checked import Checked, CheckServer
-from tools.quality.gate import check_server
+from tools.quality.gate import check_server, stored_run
 from tools.server.failure import Failure
 from tools.server.fit import GIB, will_it_fit
 from tools.server.gpus import choose_gpus
@@ -38,85 +36,20 @@ from tools.server.ready import StartError
 from tools.server.settings import ServerSettings
 from tools.server.shrink import made_up, shrunk
 from tools.server.start import Server, launched
-from tools.server.used import Used, traced_kernels, used_backends
+from tools.server.trial import Launched, TryServer
+from tools.server.used import traced_kernels, used_backends
 from tools.server.watch import Patience
 from tools.source.tree import read_head
 from tools.stopping import pause
 
 LOG_LIMIT = 16 << 20
 """Bytes of a log that are kept, its beginning: the first traceback counts."""
-MINUTES, CHECK, LEAST = 60.0, 15.0, 1e-3
-"""For a start; for a check; of whatever is left."""
+CHECK, LEAST = 15.0, 1e-3
+"""Minutes for a check; of whatever is left."""
 MARGIN = 64
 """Tokens that a template or a tokenizer may add to a prompt."""
 SETTLE = 30.0
 """Seconds in which a server that broke its connections may still write why, and end."""
-
-
-class TryServer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    environment: str
-    settings: ServerSettings
-    layers: int | None = Field(default=None, ge=1, le=64)
-    """Of a shrunk copy of the model with made-up weights; None: the model itself."""
-    gpus: tuple[Annotated[str, Field(max_length=64)], ...] = Field(default=(), max_length=64)
-    """By index or UUID, as the person named them; else the first that nobody uses."""
-    concurrency: int = Field(default=64, ge=0, le=4096)
-    """Other requests at a time while it is checked; 0: it is only started."""
-    rounds: int = Field(default=4, ge=1, le=64)
-    questions: int = Field(default=0, ge=0, le=5000)
-    random_weights: bool = False
-    """What the model says means nothing: only numbers, repeats and load count."""
-    reference_run: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """Artifact with what a server of the same model answered, to compare with."""
-    minutes: float = Field(default=MINUTES, gt=0, le=600)
-    """For the start, while it makes progress."""
-    in_all: float | None = Field(default=None, ge=0)
-    """Minutes for the whole launch, its check and its loads; None: no limit but those of each."""
-    loads: Loads | None = None
-    """What it is measured with once it has passed the gate; None: it is not."""
-    launch: int = Field(default=1, ge=1, le=1000)
-    """Which one this is of those with the same settings."""
-
-
-class Launched(Contract):
-    """How one launch ended. ``command`` is without key; ``log`` is an artifact, without it too."""
-
-    outcome: Outcome
-    because: str
-    level: Level
-    engine: str
-    versions: dict[str, str]
-    model: str
-    layers: int | None
-    asked: dict[str, str]
-    options: dict[str, str] = Field(default_factory=dict)
-    """Further ones of the engine, as they were asked for."""
-    used: tuple[Used, ...] = ()
-    command: tuple[str, ...]
-    ready_seconds: float | None = None
-    phases: dict[str, float] = Field(default_factory=dict)
-    failure: Failure | None = None
-    checked: Checked | None = None
-    benchmark: Measured | None = None
-    kernels: tuple[str, ...] = ()
-    log: str | None = None
-    arch: str | None = None
-    gpu: str | None = None
-    gpu_count: int | None = None
-    driver: str | None = None
-    ended_seconds: float | None = None
-    left: tuple[int, ...] = ()
-    memory_left: dict[str, int] = Field(default_factory=dict)
-    machine: tuple[str, ...] = ()
-    """What of this machine may hold a server back, at that time."""
-    seconds: float = 0.0
-    """From the first process to the last."""
-
-    @property
-    def substituted(self) -> tuple[Used, ...]:
-        return tuple(one for one in self.used if one.substituted)
 
 
 @tool(effect=Effect.USES_GPU, alone=True)
@@ -140,6 +73,8 @@ def try_server(args: TryServer, context: ToolContext) -> Launched:
     _fits(settings, gpus)
     if args.loads is not None:
         generator_of(plan.environment, settings.engine)  # before a model is loaded for what it cannot do
+    if args.reference_run is not None:
+        stored_run(context.home, args.reference_run)
     looked = audit([gpu.uuid for gpu in gpus], plan.versions) if gpus else []
     held = [one for one in looked if one.ok is not True]
     trial = _Trial(args, context, plan, gpus, {"machine": tuple(f"{one.name}: {one.found}" for one in held)})
@@ -197,7 +132,10 @@ class _Trial:
             with launched(
                 self.plan, self.context.home, self.context.progress, gpus=uuids, patience=patience
             ) as server:
-                outcome, because, level = self._asked(server)
+                try:
+                    outcome, because, level = self._asked(server)
+                except (ToolError, ArtifactError) as error:
+                    outcome, because, level = self._lost(server, str(error))
         except StartError as error:
             self.found |= {"failure": error.failure, "phases": error.phases}
             self.found["log"] = self._kept(error.log)
@@ -283,7 +221,25 @@ class _Trial:
         if failure is not None:
             self.found["failure"] = failure
             return failure.outcome, failure.because, Level.BENCHMARK
+        if seen.outcome is Outcome.NOT_RUN:
+            return self._unsaid(seen.because)
         return seen.outcome, seen.because, Level.BENCHMARK
+
+    def _lost(self, server: Server, why: str) -> tuple[Outcome, str, Level]:
+        """What is told where asking it came to nothing: of what it ended, if it did."""
+        failure = _ended(server, Outcome.OK if _listens(server) else Outcome.CRASHED)
+        if failure is None:
+            return self._unsaid(why)
+        self.found["failure"] = failure
+        level = Level.BENCHMARK if "checked" in self.found else Level.SERVER
+        return failure.outcome, failure.because, level
+
+    def _unsaid(self, why: str) -> tuple[Outcome, str, Level]:
+        """What is told of a server that lives, and was not checked or not measured: what was seen before."""
+        checked: Checked | None = self.found.get("checked")
+        if checked is None:
+            return Outcome.NOT_RUN, f"not checked: {why}", Level.SERVER
+        return checked.outcome, f"not measured: {why}; {checked.because}", checked.level
 
     def _long(self, loads: Loads) -> int | None:
         """Tokens of the long load: no more than the model takes, none where that is not long."""
@@ -297,7 +253,7 @@ class _Trial:
         """The log as an artifact; its folder goes."""
         try:
             kept = Artifacts(self.context.home.artifacts).put(read_head(log, LOG_LIMIT).encode())
-        except OSError:
+        except (OSError, ArtifactError):
             return None
         shutil.rmtree(log.parent, ignore_errors=True)
         return kept
@@ -331,6 +287,14 @@ def _ended(server: Server, outcome: Outcome) -> Failure | None:
     while server.alive() and time.monotonic() < until:
         pause(0.1)
     return server.failure()
+
+
+def _listens(server: Server) -> bool:
+    try:
+        server.ask("/v1/models", seconds=SETTLE)
+    except (OSError, ToolError):
+        return False
+    return True
 
 
 def _arch(gpu: Gpu | None) -> str | None:
