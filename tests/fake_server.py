@@ -71,6 +71,8 @@ class Behaviour:
     """A backend without which it crashes at the start."""
     shares: str = ""
     """Name of shared memory that its scheduler has, and does not remove."""
+    semaphore: bool = False
+    """It makes one as engines do, by Python's multiprocessing, and writes its name beside the model."""
     orphan: bool = False
     """A scheduler in a session of its own, deaf to SIGTERM, that outlives the server."""
     random: bool = False
@@ -503,6 +505,16 @@ def crash(engine: str, kind: str) -> None:
     os._exit(1)
 
 
+def semaphore_of(model: Path) -> tuple[list[int], object]:
+    """What each process of such a program has of the one that removes what is left, and a semaphore."""
+    import multiprocessing
+    from multiprocessing.resource_tracker import _resource_tracker  # type: ignore[attr-defined]
+
+    made: Any = multiprocessing.get_context("spawn").Semaphore()
+    (model / "semaphore").write_text(made._semlock.name, "utf-8")
+    return [_resource_tracker.getfd()], made
+
+
 def main() -> None:
     engine = "vllm" if sys.argv[1:2] == ["serve"] else "sglang"
     given = arguments(sys.argv[1:])
@@ -522,10 +534,12 @@ def main() -> None:
     # Schedulers are processes of their own, in engines as here.
     deaf = ["deaf"] if behaviour.orphan else ["hears"]
     shares = [behaviour.shares] if behaviour.shares else []
+    cleaner, _semaphore = semaphore_of(model) if behaviour.semaphore else ([], None)
     scheduler = subprocess.Popen(
         [sys.executable, "-c", SCHEDULER, *deaf, *shares],
         start_new_session=behaviour.orphan,
         stdout=subprocess.PIPE,
+        pass_fds=cleaner,
     )
     if shares:
         assert scheduler.stdout is not None

@@ -49,15 +49,17 @@ def test_what_is_lacking_is_said_in_a_line(
     assert list(home.transcripts.iterdir()) == []
 
 
+@pytest.mark.parametrize("backend", [["--backend", "mm_fp4:cutlass"], ["--no-read"]])
 def test_an_environment_that_is_only_read_is_not_run(
-    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    backend: list[str], home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = library(tmp_path / "site").path
-    arguments = ["probe", "compile", "--arch", "sm120", "-e", site, "--backend", "mm_fp4:cutlass", "--json"]
-    assert run(arguments) == 3
-    document = json.loads(capsys.readouterr().out)
-    assert document["findings"] == []
-    assert "is only read; probes need a full one: agent environment create --full" in document["refused"][0]
+    assert run(["probe", "compile", "--arch", "sm120", "-e", site, *backend, "--json"]) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert "is only read; probes need a full one: agent environment create --full" in line
+    assert list(home.transcripts.iterdir()) == [], "nothing was read for what cannot be run"
 
 
 def test_pack_writes_what_import_takes(

@@ -253,6 +253,23 @@ def test_a_program_that_is_killed_outright_takes_its_server_along(
     assert sweep(home, silent) == []
 
 
+@pytest.mark.parametrize("orphan", [False, True])
+@pytest.mark.parametrize("whom", ["program", "server"])
+def test_semaphores_of_a_server_that_is_killed_are_removed_by_its_own_cleaner(
+    whom: str, orphan: bool, tmp_path: Path, home: Home
+) -> None:
+    with held(tmp_path, home, "ready", semaphore=True, orphan=orphan) as holder:
+        there = processes_of(home)
+        left = FOLDER / f"sem.{(tmp_path / 'model' / 'semaphore').read_text().removeprefix('/')}"
+        assert left.exists()
+        guard = next(one for one in there if one.ppid() == holder.pid)
+        victim = holder if whom == "program" else next(one for one in there if one.ppid() == guard.pid)
+        victim.kill()
+        # The guard is its parent's to wait for.
+        assert psutil.wait_procs([one for one in there if one != guard], 60)[1] == []
+        assert not left.exists()
+
+
 def test_what_others_share_is_let_be(home: Home) -> None:
     theirs, gone = (FOLDER / f"assay-test-{name}-{os.getpid()}" for name in ("theirs", "gone"))
     try:

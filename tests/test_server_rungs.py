@@ -17,6 +17,7 @@ from investigations import NAME, QUESTION, documents, setting, sound, transcript
 from test_probe_rungs import program
 from tiny_engine import write_engine
 
+from agent.cli.main import run as main
 from agent.cli.run_options import Running
 from agent.execute import batch_functions
 from agent.session import start
@@ -172,3 +173,34 @@ def test_where_the_engines_own_choice_fails_the_others_go_on_from_what_starts(ho
     assert {"attention": "elm", "moe_runner": "birch"} in made
     states = {subject: row.state for subject, row in rows(done).items()}
     assert "refuted" not in states.values(), "nothing failed for a backend that was tried without it"
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "says"),
+    [
+        (["--run", "servers"], 2, "say of which model: --serve PATH"),
+        (["--run", "servers", "--serve", "nowhere"], 2, "--serve nowhere: there is no such folder"),
+        (["--run", "servers", "--serve", "bare"], 2, "is no model's config"),
+        (["--run", "servers", "--serve", "model"], 3, "only read; --run servers needs a full environment"),
+        (["--run", "servers", "--serve", "model", "--gpu", "7"], 2, "no GPU 7 here"),
+        (["--run", "probes", "--gpu", "7"], 2, "no GPU 7 here"),
+        (["--run", "benchmarks", "--serve", "model", "--python", sys.executable], 3, "is not in site"),
+    ],
+)
+def test_what_no_launch_could_be_made_with_is_refused_before_anything_is_read(
+    more: list[str],
+    code: int,
+    says: str,
+    home: Home,
+    site: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(site.parent)
+    (site.parent / "bare").mkdir()
+    (fake_model(site.parent / "model") / "tokenizer.json").write_text("{}", encoding="utf-8")
+    assert main(["investigate", QUESTION, "-e", "site", *more]) == code
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert says in told.err.splitlines()[-1]
+    assert list(home.transcripts.glob("*")) == []

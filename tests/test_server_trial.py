@@ -19,6 +19,7 @@ from test_hardware import program
 
 from agent.best import Best, best
 from agent.cli.common import Context
+from agent.cli.main import run as main
 from agent.trials import Ran, blamed, doubted, grid, spared
 from memory.artifacts import Artifacts
 from memory.home import Home
@@ -565,6 +566,58 @@ def test_a_folder_is_named_from_where_the_person_is_and_no_model_is_loaded_for_l
     lacking = subprocess.run([*command, "--loads", "1"], check=False, **there)
     assert "is not in site" in lacking.stdout
     assert "starts on port" not in lacking.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--option", "tp=2"], "--tp is a setting of its own; give --tp instead"),
+        (["--vary", "tp-size=1,2"], "--tp-size is a setting of its own; give --tp instead"),
+        (["--option", "mem-fraction-static=0.5"], "give --memory-fraction instead"),
+        (["--", "--tp-size", "2"], "--tp-size is a setting of its own; give --tp before the --"),
+        (
+            ["--option", "max-running-requests=4", "--vary", "max_running_requests=1,2"],
+            "--option and --vary both set max-running-requests; give all its values to --vary",
+        ),
+        (["-b", "attention=triton", "--each", "attention=fa3"], "--backend and --each both set attention"),
+        (["--attention", "triton", "--each", "attention=fa3"], "--attention and --each both set attention"),
+        (["--option", "a=1", "--option", "a=2"], "--option gives a twice, 1 and 2"),
+        (["--long", "3"], "--long is for what is measured; give --loads too"),
+        (["--keep"], "--keep is for a server that stays; leave --check out"),
+        (["--gpu", "0"], "--gpu names a GPU, and with --cpu none is used"),
+        (
+            ["--layers", "2", "--load-format", "auto"],
+            "--layers makes the weights up; leave --load-format out",
+        ),
+        (
+            ["--model", "/no/such"],
+            "--model /no/such: there is no such file or folder, nor is it a name on a hub",
+        ),
+        (["--python", "/no/such"], "'/no/such' does not exist"),
+        (["--script", "/no/such/x.sh"], "--script /no/such/x.sh cannot be written"),
+    ],
+)
+def test_what_would_be_overridden_ignored_or_noticed_late_is_refused(
+    more: list[str],
+    says: str,
+    checks: Callable[..., list[str]],
+    home: Home,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(checks(*more)) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert says in told.err.splitlines()[-1]
+    assert "starts on port" not in told.err
+    assert list(home.transcripts.glob("*")) == []
+
+
+def test_options_of_a_check_are_not_ignored_without_one(
+    checks: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [one for one in checks("--rounds", "2") if one != "--check"]
+    assert main(asked) == 2
+    assert "give --check too" in capsys.readouterr().err
 
 
 def test_what_made_no_difference_to_a_failure_waits_until_all_else_was_launched(

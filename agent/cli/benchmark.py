@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from agent.cli.common import CommandError, Finite, emit, json_option, progress, say, table, the_home
+from agent.cli.given import only_for, there_or_named
 from agent.cli.server_options import server_options
 from agent.text import safe, shorten
 from memory.home import Home
@@ -21,6 +22,11 @@ COLUMNS = (
     ("accept_length", "accepted", 2),
 )
 """Figures on the screen, their heading and digits; all of them are in ``--json``."""
+LAUNCHED = (
+    "backends", "attention", "moe_runner", "tp", "dtype", "quantisation", "context_length", "memory_fraction",
+    "load_format", "options", "layers", "cpu", "gpus", "pass_env", "patience",
+)  # fmt: skip
+"""Options that only a server has which is launched."""
 _Asked = tuple[dict[str, Any], Path | None]
 """Options of the transcript, and the interpreter that runs the generator."""
 
@@ -114,7 +120,7 @@ def benchmark(url: str | None, as_json: bool, **given: Any) -> int:  # fmt: skip
         "output": given["output"],
         "long": given["long_"],
         "least": given["least"],
-        "tokenizer": given["tokenizer"],
+        "tokenizer": there_or_named("--tokenizer", given["tokenizer"]) if given["tokenizer"] else None,
         "minutes": given["minutes"],
     }
     of = _of_url(home, url, given, loads) if url is not None else _of_launches(home, given, loads)
@@ -141,8 +147,9 @@ def _of_url(home: Home, url: str, given: dict[str, Any], loads: dict[str, Any]) 
 
     if given["launches"] != 1:
         raise CommandError("a server that runs already is one launch; leave URL out to have it launched")
-    if set_ := [name for name in ("backends", "attention", "moe_runner", "layers") if given[name]]:
-        raise CommandError(f"--{set_[0].replace('_', '-')} is of a server that is launched; leave URL out")
+    only_for("a server that is launched; leave URL out", LAUNCHED)
+    if given["about"] is None:
+        only_for("a finding; give --about too", ("arch",))
     environment = given["environment"] or "current"
     said = about(home, {**given, "environment": environment})
     opened = open_environment(home, environment)
@@ -169,8 +176,7 @@ def _of_launches(home: Home, given: dict[str, Any], loads: dict[str, Any]) -> _A
     from agent.cli.server_options import audited, planned
     from tools.benchmark.generator import generator_of
 
-    if given["about"]:
-        raise CommandError("--about is of a server at URL; of a launch its own backends are kept")
+    only_for("a server at URL; of a launch its own backends are kept", ("about", "arch", "api_key_env"))
     plan = planned(home, {**given, "extra": ()})
     generator_of(plan.environment, plan.settings.engine)
     audited(plan, given["gpus"])

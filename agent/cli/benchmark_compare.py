@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.common import CommandError, emit, json_option, progress, say, the_home
+from agent.cli.given import to_write
 
 if TYPE_CHECKING:
     from memory.home import Home
@@ -43,6 +44,8 @@ def compare(benchmarks: tuple[str, ...], html: str | None, markdown: str | None,
     from agent.benchmarks_page import lines, markdown as as_markdown, page
     from tools.benchmark.comparing import document, sides_of
 
+    to_write("--html", html)
+    to_write("--markdown", markdown)
     home = the_home()
     sides = []
     for given, name in zip(benchmarks, _names(benchmarks), strict=True):

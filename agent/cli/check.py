@@ -19,6 +19,7 @@ from agent.cli.common import (
     table,
     the_home,
 )
+from agent.cli.given import only_for, to_write
 from agent.text import safe, shorten
 
 if TYPE_CHECKING:
@@ -109,6 +110,13 @@ def check(url: str, as_json: bool, **given: Any) -> int:  # fmt: skip
     """
     from tools.quality.client import base_url
 
+    to_write("--save", given["save"])
+    if given["reference"] is None:
+        only_for("a reference; give --reference too", ("reference_model", "reference_key_env"))
+    elif "://" not in given["reference"]:
+        only_for("a reference at an address, not in a file", ("reference_model", "reference_key_env"))
+    if given["about"] is None:
+        only_for("a finding; give --about too", ("arch",))
     home = the_home()
     home.prepare()
     servers = [{"url": base_url(url), "key": key_variable(given["api_key_env"])}]

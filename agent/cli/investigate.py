@@ -83,6 +83,7 @@ def investigate(
       agent investigate "deepseek v3.2 fp8 on h200" -e ~/venv/lib/python3.12/site-packages --json
     """
     running = Running(run, gpu, gpu_minutes, serve, python, site)
+    running.model()
     took = stopwatch()
     progress("reading the question")
     # Imported late: the line above is there within a tenth of a second.
@@ -109,14 +110,16 @@ def investigate(
 
         local = local_archs(home)
         target = understand(local_archs=local)
+    opened = None
     if environment is not None:
         from agent.cli.common import place_of
         from tools.environment.store import open_environment
 
         environment = place_of(home, environment)
-
+        opened = open_environment(home, environment)
         # Which engine is meant may be for the environment to say.
-        target = understand(local_archs=local, installed=open_environment(home, environment).packages)
+        target = understand(local_archs=local, installed=opened.packages)
+    running.check(home, opened, target.engine)
     about_model: dict[str, object] = {}
     if checkpoint is not None:
         from tools.viability.checkpoint import read_checkpoint

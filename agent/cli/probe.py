@@ -105,6 +105,7 @@ def probe(
             "agent probe pack makes it run elsewhere",
             3,
         )
+    runs_in(opened)
     home.prepare()
     sha256 = Artifacts(home.artifacts).put(plan.text().encode())
     progress(f"{len(plan.cells)} cells of {', '.join(f'{k} {v}' for k, v in plan.libraries.items())}")
@@ -196,6 +197,13 @@ def environment_named(named: str | None) -> tuple[Home, Environment]:
 
     home = the_home()
     return home, open_environment(home, named or "current")
+
+
+def runs_in(environment: Environment) -> None:
+    """Raises ``ToolError`` where nothing can be run in it: before anything is read for what cannot be."""
+    from tools.probe.running import runner_of
+
+    runner_of(environment)
 
 
 def opens(environment: Environment) -> str:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.common import emit, engine_option, json_option, progress, say, table
-from agent.cli.probe import ALL, WORDS, environment_named, opens, outcome_lines, outcomes, run_recorded
+from agent.cli.probe import (
+    ALL,
+    WORDS,
+    environment_named,
+    opens,
+    outcome_lines,
+    outcomes,
+    run_recorded,
+    runs_in,
+)
 from agent.text import safe
 
 if TYPE_CHECKING:
@@ -63,6 +72,7 @@ def compile_(
     home, opened = environment_named(environment)
     wanted = [name for name in components if name != ALL]
     plan = make_plan(opened, modules_of(opened, found, wanted, backends, units), found)
+    runs_in(opened)
     home.prepare()
     sha256 = Artifacts(home.artifacts).put(plan.text().encode())
     progress(f"{len(plan.cells)} modules for {found.name}")

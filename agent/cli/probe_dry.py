@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.common import emit, engine_option, json_option, progress, say, table
-from agent.cli.probe import ALL, config_of, environment_named, opens, run_recorded
+from agent.cli.probe import ALL, config_of, environment_named, opens, run_recorded, runs_in
 from agent.text import safe
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def dry_run(
     config = config_of(model_config)
     wanted = [one for one in components if one != ALL]
     plan = plan_dry_run(opened, name, found, wanted, backends, config)
+    runs_in(opened)
     home.prepare()
     sha256 = Artifacts(home.artifacts).put(plan.text().encode())
     progress(f"{len(plan.cells)} cells of {name} {opened.packages.get(name, '?')}, {found.name} simulated")

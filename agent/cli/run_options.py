@@ -14,6 +14,8 @@ from agent.cli.common import CommandError, Finite
 
 if TYPE_CHECKING:
     from agent.policy import Policy
+    from memory.home import Home
+    from tools.environment.model import Environment
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RUNS = ("probes", "servers", "benchmarks")
@@ -24,7 +26,7 @@ def run_options(function: Function) -> Function:
     options = [
         run_option,
         click.option("--gpu", metavar="N|UUID", help="Which GPU, also where others use it."),
-        click.option("--serve", metavar="PATH|NAME", help="The model to serve with --run servers."),
+        click.option("--serve", metavar="PATH", help="The model to serve with --run servers."),
         click.option("--gpu-minutes", type=Finite(min=0.1), metavar="N", help="The most that it may take."),
     ]
     for option in reversed(options):
@@ -33,7 +35,10 @@ def run_options(function: Function) -> Function:
 
 
 class Place(click.Path):
-    """A path, as seen from where the person is: what runs has a working folder of its own."""
+    """A path that is there, as seen from where the person is: what runs has a working folder of its own."""
+
+    def __init__(self, *, folder: bool) -> None:
+        super().__init__(exists=True, file_okay=not folder, dir_okay=folder, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         return Path(os.fsdecode(super().convert(value, param, ctx))).absolute()
@@ -42,9 +47,9 @@ class Place(click.Path):
 def interpreter_options(function: Function) -> Function:
     """``--python``, ``--site``: what runs packages that lie in a folder of others."""
     options = [
-        click.option("--python", type=Place(path_type=Path), metavar="PATH",
+        click.option("--python", type=Place(folder=False), metavar="PATH",
                      help="The interpreter to run with, where the packages are a folder of others."),
-        click.option("--site", type=Place(path_type=Path), metavar="FOLDER",
+        click.option("--site", type=Place(folder=True), metavar="FOLDER",
                      help="Packages that this interpreter does not find by itself."),
     ]  # fmt: skip
     for option in reversed(options):
@@ -80,13 +85,52 @@ class Running:
         if self.run is None and (self.gpu is not None or self.gpu_minutes is not None):
             raise CommandError(f"--gpu and --gpu-minutes are for what runs; give --run {RUNS[0]} too")
 
+    @property
+    def launches(self) -> bool:
+        return self.run in RUNS[1:]
+
+    def model(self) -> Path | None:
+        """The folder of the model that is launched; None where none is."""
+        if not self.launches:
+            return None
+        if self.serve is None:
+            raise CommandError(f"--run {self.run} launches servers; say of which model: --serve PATH")
+        if not (model := Path(self.serve)).is_dir():
+            raise CommandError(
+                f"--serve {self.serve}: there is no such folder; expected a model's, with its config.json "
+                "and its tokenizer: a shrunk copy of it is launched first"
+            )
+        return model.absolute()
+
     def recorded(self) -> dict[str, Any]:
         """What a transcript's options hold of it."""
-        if self.serve is None and self.run in RUNS[1:]:
-            raise CommandError(f"--run {self.run} launches servers; say of which model: --serve PATH")
-        model = Path(self.serve) if self.serve is not None else None
-        serve = str(model.absolute()) if model is not None and model.is_dir() else self.serve
+        model = self.model()
+        serve = str(model) if model is not None else None
         return {"run": self.run, "gpu": self.gpu, "gpu_minutes": self.gpu_minutes, "serve": serve}
+
+    def check(self, home: Home, environment: Environment | None, engine: str) -> None:
+        """Raise what would be raised by the first launch, after all has been read. ``environment``: None for
+        packages that are yet to be unpacked."""
+        if self.gpu is not None or self.launches:
+            from tools.server.gpus import choose_gpus
+
+            choose_gpus([self.gpu] if self.gpu is not None else [], 1)
+        if (model := self.model()) is None:
+            return
+        from tools.benchmark.generator import generator_of
+        from tools.environment.full import interpreter
+        from tools.server.shrink import shrunk
+
+        shrunk(model, 1, home)
+        if self.python is None and (environment is None or interpreter(environment) is None):
+            what = "packages that are unpacked here are" if environment is None else f"{environment.name} is"
+            raise CommandError(
+                f"{what} only read; --run {self.run} needs a full environment (agent environment create "
+                "--full, then -e NAME), or name an interpreter: --python PATH",
+                3,
+            )
+        if self.run == RUNS[2] and environment is not None:
+            generator_of(environment, engine)
 
     def interpreter(self) -> tuple[Path, Path | None] | None:
         """A person's word, like the policy: on no record."""

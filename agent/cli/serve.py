@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.common import CommandError, emit, json_option, progress, say, the_home
+from agent.cli.given import to_write
 from agent.cli.lazy import Branching
 from agent.cli.serve_check import check_options, checked, checking
 from agent.cli.server_options import audited, fit_of, planned, server_options
@@ -57,6 +58,7 @@ def serve(**given: Any) -> int:
     keep, as_json = given.pop("keep"), given.pop("as_json")
     asked = checking(given)
     script, dry = given.pop("script"), given.pop("dry_run")
+    to_write("--script", script)
     plan = planned(home, given)
     if script is not None:
         _write(script, plan.script())

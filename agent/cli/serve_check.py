@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from agent.cli.common import CommandError, emit, progress, redactor, say, table, the_home
+from agent.cli.given import only_for
 from agent.text import safe
 
 if TYPE_CHECKING:
@@ -86,22 +87,38 @@ def checking(given: dict[str, Any]) -> Checking | None:
     for flag, mark, one in [("--each", "", one) for one in each] + [("--vary", FLAG, one) for one in vary]:
         component, equals, names = one.partition("=")
         values = [name.strip() for name in names.split(",") if name.strip()]
-        key = mark + component.lstrip("-")
+        key = mark + component.lstrip("-").replace("_", "-") if mark else component.strip()
         if not equals or not component.strip("-") or not values or key in found:
             raise CommandError(f"{flag} {one!r} is not NAME=VALUE,VALUE once a name")
         found[key] = list(dict.fromkeys(values))
+    _once(found, given)
     loads = tuple(sorted({int(one) for one in (given.pop("loads") or "").split(",") if one}))
     names = ("repeat", "concurrency", "rounds", "questions", "input", "output", "long")
     made = Checking(each=found, loads=loads, **{name: given.pop(name) for name in names})
     if made.loads and not made.concurrency:
         raise CommandError("--loads measures what has passed the check; give --concurrency as well")
     if not wanted:
-        if found or made.repeat > 1:
-            raise CommandError(
-                "--each, --vary and --repeat are launches that are checked and ended: give --check too"
-            )
+        only_for("launches that are checked and ended; give --check too", ("each", "vary", "loads", *names))
         return None
+    if not made.loads:
+        only_for("what is measured; give --loads too", ("input", "output", "long"))
+    only_for("a server that stays; leave --check out", ("keep",))
     return made
+
+
+def _once(each: Mapping[str, list[str]], given: Mapping[str, Any]) -> None:
+    """Raises :class:`CommandError` where what is tried in turn is set as well."""
+    from agent.trials import FLAG
+
+    set_ = {one.partition("=")[0]: "--backend" for one in given["backends"]}
+    set_ |= {name: f"--{name.replace('_', '-')}" for name in ("attention", "moe_runner") if given[name]}
+    options = (one.partition("=")[0].lstrip("-").replace("_", "-") for one in given["options"])
+    set_ |= {FLAG + name: "--option" for name in options}
+    for key in each:
+        if key in set_:
+            flag = "--vary" if key.startswith(FLAG) else "--each"
+            name = key.removeprefix(FLAG)
+            raise CommandError(f"{set_[key]} and {flag} both set {name}; give all its values to {flag}")
 
 
 def checked(home: Home, plan: Plan, asked: Checking, given: dict[str, Any], *, as_json: bool) -> int:

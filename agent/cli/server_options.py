@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.cli.common import CommandError, Finite, engine_option, progress
+from agent.cli.given import there_or_named
 from agent.cli.run_options import Place
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ def server_options(function: Function) -> Function:
             click.option("--cpu", is_flag=True, help="An engine that was built for the CPU."),
             click.option("--gpu", "gpus", metavar="N|UUID", multiple=True,
                          help="Which GPU, also where others use it; repeatable. Else the first free ones."),
-            click.option("--python", type=Place(path_type=Path), metavar="PATH",
+            click.option("--python", type=Place(folder=False), metavar="PATH",
                          help="The interpreter to run with, where -e is a folder of others."),
-            click.option("--site", type=Place(path_type=Path), metavar="FOLDER",
+            click.option("--site", type=Place(folder=True), metavar="FOLDER",
                          help="Packages that this interpreter does not find by itself."),
             click.option("--pass-env", metavar="NAME", multiple=True, help="A variable that it may see."),
             click.option("--patience", type=Finite(min=1), default=60.0, metavar="MINUTES",
@@ -76,14 +77,19 @@ def planned(home: Home, given: dict[str, Any]) -> Plan:
 
     if not given["model"]:
         raise CommandError("which model? --model PATH (see agent serve --help)")
+    model = there_or_named("--model", given["model"])
+    if given["cpu"] and given["gpus"]:
+        raise CommandError("--gpu names a GPU, and with --cpu none is used; give one of them")
+    if given["layers"] and given["load_format"] not in (None, "dummy"):
+        raise CommandError("--layers makes the weights up; leave --load-format out")
+    options = _options(given["options"])
     environment = open_environment(home.prepare(), given["environment"] or "current")
-    model = str(Path(given["model"]).absolute()) if Path(given["model"]).is_dir() else given["model"]
     settings = {
         "model": model,
         "engine": (given["engine"] or _engine(environment)).lower(),
         "backends": _backends(given),
         "tensor_parallel": given["tp"],
-        "options": dict(map(_option, given["options"])),
+        "options": options,
         "device": "cpu" if given["cpu"] else "gpu",
     }
     for name in ("dtype", "quantisation", "context_length", "memory_fraction", "load_format"):
@@ -143,11 +149,16 @@ def _backends(given: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _option(text: str) -> tuple[str, bool | int | float | str]:
+def _options(given: Sequence[str]) -> dict[str, bool | int | float | str]:
     from agent.trials import typed
 
-    name, equals, value = text.partition("=")
-    return name, typed(value) if equals else True
+    found: dict[str, bool | int | float | str] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        value = typed(text) if equals else True
+        if found.setdefault(name, value) != value:
+            raise CommandError(f"--option gives {name} twice, {found[name]} and {value}; give it once")
+    return found
 
 
 def audited(plan: Plan, named: Sequence[str]) -> tuple[str, ...]:

@@ -97,13 +97,7 @@ def measured(
     ``python``, ``site``: what runs the generator where the environment does not say.
     """
     generator = generator_of(environment, engine)
-    python = python or interpreter(environment)
-    if python is None:
-        raise ToolError(
-            f"{environment.name} is only read; a load generator runs: agent environment create --full, or a "
-            "person names an interpreter: --python PATH",
-            missing=True,
-        )
+    python = runner_of(environment, python)
     client = Client(
         home, environment, generator, python=python, site=site, url=url, model=model, key=key,
         tokenizer=loads.tokenizer, tell=tell,
@@ -143,6 +137,17 @@ def measured(
         seconds=sum(cell.seconds for cell in cells),
         overhead=sum(cell.overhead for cell in cells),
     )
+
+
+def runner_of(environment: Environment, python: Path | None) -> Path:
+    """What runs the generator. Raises :class:`ToolError` where there is nothing."""
+    if (found := python or interpreter(environment)) is None:
+        raise ToolError(
+            f"{environment.name} is only read; a load generator runs: agent environment create --full, or a "
+            "person names an interpreter: --python PATH",
+            missing=True,
+        )
+    return found
 
 
 def _judged(cell: Cell, server: Server) -> Cell:

@@ -11,7 +11,7 @@ from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, tool
 from tools.benchmark.generator import generator_of
-from tools.benchmark.loads import Loads, Measured, measured
+from tools.benchmark.loads import Loads, Measured, measured, runner_of
 from tools.environment.store import open_for
 from tools.errors import ToolError
 from tools.quality.checked import Checked, CheckServer
@@ -47,7 +47,9 @@ class Benchmarked(BaseModel):
 def benchmark_server(args: BenchmarkServer, context: ToolContext) -> Benchmarked:
     """Check a running server and, if it passes, measure it with its engine's own load generator."""
     environment = open_for(context, args.environment)
+    python, site = interpreter_of(context)
     generator_of(environment, args.engine)  # before it is asked anything
+    runner_of(environment, python)
     checked = check_server.run(args.check, context)
     assert isinstance(checked, Checked)
     if checked.outcome is not Outcome.OK:
@@ -64,8 +66,8 @@ def benchmark_server(args: BenchmarkServer, context: ToolContext) -> Benchmarked
             url=checked.url,
             model=checked.model,
             key=_key(context, checked.url),
-            python=interpreter_of(context)[0],
-            site=interpreter_of(context)[1],
+            python=python,
+            site=site,
             tell=context.progress,
         )
     except (ToolError, ArtifactError) as error:  # what the check found is not lost

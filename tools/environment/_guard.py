@@ -22,6 +22,9 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 LAST = 3.0
 """Seconds in which what was killed must be gone; a driver that hangs may keep it."""
+CLEANER, CLEANING = b"multiprocessing.resource_tracker", 1.0
+"""Words in the command line of Python's own process that removes shared memory and semaphores of others when
+these are gone; seconds that it has for it after them."""
 
 
 class OrphanedError(Exception):
@@ -108,13 +111,20 @@ def _end_children(grace: float, *, ask: bool) -> None:
                 pass
         except ChildProcessError:
             return
-        late = time.monotonic() - begun >= grace
+        gone = time.monotonic() - begun
         for child in _children():
+            late = gone >= grace and (gone >= grace + CLEANING or not _cleans(child))
             if late or (ask and child not in asked):
                 asked.add(child)
                 with contextlib.suppress(OSError):
                     os.kill(child, signal.SIGKILL if late else signal.SIGTERM)
         time.sleep(0.01)
+
+
+def _cleans(child: int) -> bool:
+    with contextlib.suppress(OSError), open(f"/proc/{child}/cmdline", "rb") as file:  # noqa: PTH123
+        return CLEANER in file.read()
+    return False
 
 
 def _children() -> Iterator[int]:

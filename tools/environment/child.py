@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,8 @@ POLL = 0.05
 GRACE = 3.0
 """Seconds between asking the tree to end and ending it."""
 
+CLEANER, CLEANING = "multiprocessing.resource_tracker", 1.0
+"""Words in the command line of Python's own process that removes what others leave; seconds that it gets."""
 MEMORY = 8 << 30
 """Bytes that one process may write to, by default: many times what a resolver or a search needs."""
 OUTPUT = 64 << 20
@@ -217,10 +219,31 @@ def end_tree(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:
                 process.wait(grace)
             _wait_gone(members, grace)
         finally:  # also where we are asked to stop once more
+            kill_but_cleaners(members)
             _signal(process, members, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE)
             _wait_gone(members, GRACE)
+
+
+def kill_but_cleaners(members: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Kill all but Python's own cleaners of shared memory and semaphores, which then have their moment: they
+    remove what those had that were killed, and end. Returns cleaners that are still there."""
+    import psutil
+
+    cleaners = []
+    for member in members:
+        words: list[str] = []
+        with contextlib.suppress(psutil.Error):
+            words = member.cmdline()
+        if any(CLEANER in word for word in words):
+            cleaners.append(member)
+            continue
+        # psutil compares when the process began: a number that was given anew is never signalled.
+        with contextlib.suppress(psutil.Error):
+            member.send_signal(signal.SIGKILL)
+    _wait_gone(cleaners, CLEANING)
+    return [one for one in cleaners if lives(one)]
 
 
 def _wait_gone(members: list[psutil.Process], seconds: float) -> None:

@@ -88,6 +88,18 @@ def _packed(plan: Plan, sha256: str, home: Home, investigation: str) -> Path:
     return folder
 
 
+def runner_of(environment: Environment) -> Path:
+    """What runs probes in an environment. Raises :class:`ToolError` where it is only read."""
+    if (python := interpreter(environment)) is None:
+        raise ToolError(
+            f"{environment.name} is only read; probes need a full one: agent environment create --full, "
+            "or run them elsewhere: agent probe pack",
+            missing=True,
+            whole=True,
+        )
+    return python
+
+
 def _run(
     folder: Path,
     environment: Environment,
@@ -97,14 +109,7 @@ def _run(
     context: Any,
 ) -> tuple[int, str]:
     """How it ended: 0 at its end, else ``run.py``'s own code, and why in one line."""
-    python = interpreter(environment)
-    if python is None:
-        raise ToolError(
-            f"{environment.name} is only read; probes need a full one: agent environment create --full, "
-            "or run them elsewhere: agent probe pack",
-            missing=True,
-            whole=True,
-        )
+    python = runner_of(environment)
     command = [str(python), "-P", "run.py", *arguments]
     output = folder / "run.log"
     limits = {cell.id: cell.seconds for cell in plan.cells}

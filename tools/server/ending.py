@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory.home import Home
-from tools.environment.child import end_tree, lives
+from tools.environment.child import end_tree, kill_but_cleaners, lives
 from tools.server.places import RECORD, forget
 from tools.server.watch import members
 from tools.source.tree import read_head
@@ -58,8 +58,8 @@ def end(guard: subprocess.Popen[bytes], mark: str, grace: float = GRACE) -> Ende
         with contextlib.suppress(subprocess.TimeoutExpired):
             guard.wait(grace)
     finally:  # also where we are asked to stop once more
-        end_tree(guard, 0.0)
         _kill(below)
+        end_tree(guard, 0.0)
         _kill(marked(mark))
     left = {one.pid for one in (*below, *marked(mark)) if lives(one)}
     return Ended(
@@ -155,8 +155,7 @@ def _ask(processes: Iterable[psutil.Process], seconds: float = LAST) -> None:
 def _kill(processes: Iterable[psutil.Process]) -> None:
     import psutil
 
-    for process in processes:
-        # psutil compares when the process began: a number that was given anew is never signalled.
+    for process in kill_but_cleaners(processes):
         with contextlib.suppress(psutil.Error):
             process.send_signal(signal.SIGKILL)
     _gone(processes, LAST)

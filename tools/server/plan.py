@@ -24,6 +24,17 @@ from tools.server.settings import ServerSettings
 
 NAME = "assay"
 """What a server calls the model that it serves."""
+TYPED = {
+    "model": "--model",
+    "tensor_parallel": "--tp",
+    "dtype": "--dtype",
+    "quantisation": "--quantisation",
+    "context_length": "--context-length",
+    "memory_fraction": "--memory-fraction",
+    "load_format": "--load-format",
+    "device": "--cpu",
+}
+"""Settings that have a name of their own here, as a person gives them."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 _DRIVER = ("NVIDIA_", "LD_LIBRARY_PATH", "CPATH")
 
@@ -92,9 +103,10 @@ def plan_launch(
     asked = _backends(settings, reader)
     for component, backend in asked.items():
         _add(given, _option(reader, component), backend)
+    apart = _settings_apart(reader, flags)
     for name, value in settings.options.items():
-        _add(given, _checked(reader, name, value, driver=driver), value)
-    typed = _typed(extra, reader)
+        _add(given, _checked(reader, name, value, apart, driver=driver), value)
+    typed = _typed(extra, reader, apart)
     read = reader.read("", {**_as_typed(given), **typed}, {})
     if bad := [remark.text for remark in read.remarks if remark.fails]:
         raise ToolError(f"{'; '.join(bad)} ({settings.engine} {_version(environment, reader)})")
@@ -167,7 +179,13 @@ def _option(reader: Reader, component: str) -> str:
     return option.flag
 
 
-def _checked(reader: Reader, name: str, value: object, *, driver: bool) -> str:
+def _settings_apart(reader: Reader, flags: Mapping[str, str | None]) -> dict[str, str]:
+    """Fields of the engine that settings of their own decide → what a person types for these."""
+    found = ((reader.flags.find(flag), name) for name, flag in flags.items() if flag and name in TYPED)
+    return {flag.field: TYPED[name] for flag, name in found if flag is not None}
+
+
+def _checked(reader: Reader, name: str, value: object, apart: Mapping[str, str], *, driver: bool) -> str:
     """The flag of a further option, if it may be set. Raises :class:`ToolError`."""
     given = "--" + name.lstrip("-").replace("_", "-")
     flag = reader.flags.find(given)
@@ -178,6 +196,8 @@ def _checked(reader: Reader, name: str, value: object, *, driver: bool) -> str:
     rules = denied()
     if field in rules.reserved:
         raise ToolError(f"{given} is set by the launch itself: 127.0.0.1, a free port and a key of its own")
+    if flag.field in apart:
+        raise ToolError(f"{given} is a setting of its own; give {apart[flag.field]} instead")
     words = set(re.split(r"[_\W]+", field))
     if driver and field not in rules.allowed and words & rules.words:
         raise ToolError(
@@ -211,7 +231,7 @@ def _words(given: Mapping[str, object]) -> Iterator[str]:
             yield from (f"{flag}={value}",) if str(value).startswith("-") else (flag, str(value))
 
 
-def _typed(extra: Sequence[str], reader: Reader) -> dict[str, object]:
+def _typed(extra: Sequence[str], reader: Reader, apart: Mapping[str, str]) -> dict[str, object]:
     """Flags among words that a person typed. Raises :class:`ToolError` for what the launch sets itself."""
     found: dict[str, object] = {}
     for place, word in enumerate(extra):
@@ -226,6 +246,8 @@ def _typed(extra: Sequence[str], reader: Reader) -> dict[str, object]:
                 f"{name} is set by the launch itself: 127.0.0.1, a free port and a key of its own; "
                 "write the command to a file with --script to run it otherwise"
             )
+        if flag is not None and flag.field in apart:
+            raise ToolError(f"{name} is a setting of its own; give {apart[flag.field]} before the --")
     return found
 
 

@@ -1,4 +1,9 @@
-"""Shared memory that a server uses: engines leave theirs behind where they are killed, and it is memory."""
+"""Shared memory that a server uses: engines leave theirs behind where they are killed, and it is memory.
+
+Removed is what its processes were seen to have mapped. What they made between two looks is not known to be
+theirs: owner, time and name fit what another program of the same person may have made, perhaps where its
+processes cannot be seen from here. For that their own cleaner lives longest (``tools/environment/child.py``).
+"""
 
 from __future__ import annotations
 
