@@ -104,7 +104,6 @@ torch.AcceleratorError: CUDA error: an illegal memory access was encountered
 def test_what_a_program_went_on_from_is_noise() -> None:
     for log in (
         f"{WELL}{IGNORED}{WELL}",
-        f"{WELL}{IGNORED.replace(ANNOUNCED, '--- Logging error ---')}",
         f"{WELL}{IGNORED}".replace("\n", "\n(Worker pid=7) "),
     ):
         found = diagnosed(log)

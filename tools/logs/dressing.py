@@ -17,6 +17,7 @@ _REPEATED = re.compile(r" \[repeated \d+x across cluster\]$")
 """What ray says of lines that several processes wrote."""
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\[\d{1,2}(?:;\d{1,3})*m")
 """Colours, also those that lost their escape where a log was copied."""
+_BOLD = re.compile(r"\*\*[\w.]*(?:Error|Exception)\b")
 _LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _DRESSING = tuple(
@@ -25,6 +26,7 @@ _DRESSING = tuple(
         r"\[pod/[^\]]+\] ?",  # kubectl logs --prefix
         r"[\w.-]+ +\| ?",  # docker compose
         r"[│┃║] ?",  # panes of a terminal
+        r">(?: |$)",  # mails, and questions asked of others
         rf" *\| (?={_TIME})",
         rf"\[{_TIME}Z\] ?",  # builds
         rf"{_TIME}(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] |\| ?)?",  # docker logs -t, CRI
@@ -71,6 +73,8 @@ def undress(line: str) -> Line:
                 text = text[match.end() :]
                 bare = not match.end()
                 break
+    if _BOLD.match(text):
+        text = text.replace("**", "")
     return Line(text.rstrip(), rank, level, logged)
 
 

@@ -46,6 +46,8 @@ _SPEAKS = re.compile(
     r"(?i)\b(?:prompts?|text|content|input|query|question|instruction|answer|completion)[\"']?\s*[:=]\s*\[?([\"'])"
 )
 """What a person or a model said, as servers and clients print it."""
+_NOTICE = re.compile(r"\] NCCL INFO ")
+"""What a library says of all that it tries."""
 _SPEAKER = re.compile(r"(?:User|Assistant|Human|AI|Bot|Question|Answer|Q|A): |<\|\w+\|>|>>> ")
 _WRAPS = re.compile(r"(?i)\b(?:see|get|gets|shows?|says?|like|as|with|and|the|an?|of|to|or|that|from)$")
 _HISTORY = re.compile(
@@ -56,15 +58,20 @@ _HISTORY = re.compile(
 """A commit as ``git log`` shows it, or a hunk of a change, up to a line of its own."""
 
 
+def is_notice(match: Match) -> bool:
+    return bool(_NOTICE.search(match.text))
+
+
 def speaks(match: Match, log: BinaryIO) -> bool:
     """Whether a line only speaks of a failure. ``log``: where it stands, can be read anywhere."""
     log.seek(match.offset)
     whole = plain(log.readline(LONGEST).decode("utf-8", "replace"))
     if _spoken(whole.partition(match.words)[0]):
         return True
-    if undress(whole).text != whole[:LOOKED_AT].rstrip():
+    text = whole.removeprefix("> ")
+    if undress(text).text != text[:LOOKED_AT].rstrip():
         return False
-    text = whole.strip()
+    text = text.strip()
     if _EXCEPTION.match(text):
         return _in_history(match, log)
     said, _, rest = text.partition(match.words)

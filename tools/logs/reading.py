@@ -15,7 +15,7 @@ from typing import BinaryIO
 from memory.signatures import Match, Scanner, Signature, signatures
 from memory.terms import Outcome
 from tools.logs.dressing import undress
-from tools.logs.prose import speaks
+from tools.logs.prose import is_notice, speaks
 from tools.logs.tracebacks import ANY_HEADER, MESSAGE, Traceback, tracebacks
 
 WINDOW = 1 << 18
@@ -80,7 +80,11 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
         match
         for match in found
         if match.signature.outcome is Outcome.NOT_RUN
-        or not (_within(match, ignored, 0) or (not _within(match, seen) and speaks(match, log)))
+        or not (
+            is_notice(match)
+            or _within(match, ignored, 0)
+            or (not _within(match, seen) and speaks(match, log))
+        )
     ]
     more = tuple(match for match in told if match.signature in also)
     matches = tuple(

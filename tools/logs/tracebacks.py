@@ -33,7 +33,7 @@ _ERROR_NAME = re.compile(
 )
 _GROUP = re.compile(r"\+ Exception Group $")
 _DIGITS = re.compile(r"\d+")
-_IGNORED = re.compile(r"Exception ignored (?:in|on|from|while)\b|--- Logging error ---")
+_IGNORED = re.compile(r"Exception ignored (?:in|on|from|while)\b")
 """Before a traceback that its program goes on from, whatever it says."""
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 
@@ -63,7 +63,7 @@ class Traceback:
     chained: bool = False
     """Whether it follows another one, as its cause says or while that was handled."""
     ignored: bool = False
-    """Whether its program said that it went on: while it tidied up, or could not log."""
+    """Whether its program said that it went on, as while it tidied up."""
 
 
 @dataclass
