@@ -134,9 +134,14 @@ def _beside(m: Machine, fetch: Fetch) -> bool:
 
 
 def _is_serious(record: RaiseRecord) -> bool:
-    """A name that nothing has bound here, used on the way that the option's value chose."""
-    chosen = any(Kind.OPTION in condition.taint.kinds for condition in record.conditions)
-    return chosen and record.exception == NameError.__name__
+    """A name that nothing has bound here, or a refusal of the device that all come to who do not leave before,
+    on the way that the option's value chose."""
+    if not any(Kind.OPTION in condition.taint.kinds for condition in record.conditions):
+        return False
+    unknown = [one for one in record.conditions if Kind.UNKNOWN in one.taint.kinds]
+    doubted = record.guard.kinds & {Kind.SOFT, Kind.UNKNOWN}
+    of_device = Kind.ARCH in record.guard.kinds and not doubted
+    return record.exception == NameError.__name__ or (of_device and not any(one.direct for one in unknown))
 
 
 def _shared(cell: Cell, names: set[str], again: RunCell, others: list[str]) -> set[str]:

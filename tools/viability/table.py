@@ -23,7 +23,7 @@ from tools.viability.interpreter.values import (
     Union,
     bare,
 )
-from tools.viability.nominal import all_tensors, arguments
+from tools.viability.nominal import all_tensors, annotated_types, arguments
 from tools.viability.runs import Passage, Run, attempt
 from tools.viability.vendor import foreign_import, foreign_name
 
@@ -49,7 +49,7 @@ def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -
         with m.under(frame, chosen):
             made = attempt(m, result, "create", maker, [Open("runner")], {})
         if result.refused is None:
-            _use(m, result, made, frame, chosen)
+            _use(m, result, made, frame, chosen, discovery)
     except BudgetError as error:
         result.problem = str(error)
     except RecursionError:
@@ -58,7 +58,7 @@ def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -
     return result
 
 
-def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) -> None:
+def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition, discovery: Discovery) -> None:
     """Each alternative's entry points; refused only if every alternative is."""
     value = bare(made)
     options = [bare(option) for option in value.options] if isinstance(value, Union) else [value]
@@ -75,7 +75,7 @@ def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) ->
             for name in entry_points(m, option.cls):
                 if here.refused is None:
                     with m.under(frame, chosen):
-                        _enter(m, here, option, name)
+                        _enter(m, here, option, name, discovery)
         ends.append(here.passages)
     if len(options) > 1:
         for side in choice.sides:
@@ -85,10 +85,13 @@ def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition) ->
     result.passages.extend((passed or ends or [[]])[0])
 
 
-def _enter(m: Machine, result: Run, instance: Instance, name: str) -> None:
+def _enter(m: Machine, result: Run, instance: Instance, name: str, discovery: Discovery) -> None:
     """Call an entry point with what it cannot do without; where that is not enough, with all tensors."""
     found, _ = class_attribute(m, instance.cls, name)
     for given in (arguments(m, instance.cls, name, None), all_tensors(m, instance.cls, name)):
+        for parameter, kind in annotated_types(found).items():
+            if isinstance(given.get(parameter), Open) and discovery.is_record(kind):
+                given[parameter] = Open(parameter, soft=True)
         tried = Choice(m.doubts, [])
         with m.way(tried):
             attempt(m, result, name, Bound(found, instance), [], given)

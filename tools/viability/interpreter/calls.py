@@ -266,6 +266,8 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
         # An earlier exit that may have been taken: the raise is one of several ends.
         if not justified(m, error):
             _note_accident(m, f, error)
+        elif error.record is not None:
+            m.avoided.append(error.record)
         return pop_pending(inner)
     if inner.yields is not None:
         return inner.yields
