@@ -10,7 +10,7 @@ from tools.viability.cell import AUTOMATIC, Cell, Judgement, RunCell
 from tools.viability.compiled import CompiledCode
 from tools.viability.evidence import evidence_at, first_gate
 from tools.viability.interpreter.machine import Machine
-from tools.viability.interpreter.records import Fetch, RaiseRecord
+from tools.viability.interpreter.records import Crossing, Fetch, RaiseRecord
 from tools.viability.interpreter.values import Kind
 from tools.viability.runs import Run
 
@@ -47,13 +47,17 @@ def passed_row(
     notes = _notes(run)
     if cell.backend in AUTOMATIC:
         common["runs_instead"] = _leads_to(cell, run, again, others)
-    if cell.backend not in AUTOMATIC and any(twin not in AUTOMATIC for twin in twins):
-        row = Row(**common, verdict=Verdict.REROUTED, because=Because.OPTION, runs_instead=_main(kernels))
-        return Judgement(
-            row,
-            hops,
-            [f"the same code runs for {', '.join(sorted(twins))}: the value is not consulted", *notes],
-        )
+    kept = [fetch for fetch in m.fetches if code.fetched.runs_on(fetch, cell.arch)]
+    elsewhere = [fetch for fetch in m.fetches if fetch not in kept and not _beside(m, fetch)]
+    why = _doubt(cell, run, chosen, elsewhere, code, dedicated)
+    named = [twin for twin in twins if twin not in AUTOMATIC] if cell.backend not in AUTOMATIC else []
+    meant = _meant(cell.backend, {twin: again(twin, cell.arch, run.layer).machine for twin in named}, m)
+    if named and meant != cell.backend:
+        told = f"the same code runs for {', '.join(sorted(twins))}: the value is not consulted"
+        common["runs_instead"] = meant if meant in named else _main(kernels)
+        verdict, because = (Verdict.UNKNOWN, None) if why else (Verdict.REROUTED, Because.OPTION)
+        row = Row(**common, verdict=verdict, because=because)
+        return Judgement(row, hops, [*([why] if why else []), told, *notes])
     # A compiled package whose version the code checks stands or falls with that check.
     covered = {unknown.test[0].split(".", 1)[0] for _, unknown in m.conditional if unknown.test}
     closed = [
@@ -71,41 +75,8 @@ def passed_row(
         notes.append(f"compiled code for {cell.arch_name} is there; checks within it were not read: {names}")
     if closed:
         names = ", ".join(dict.fromkeys(crossing.name for crossing in closed))
-        row = Row(**common, verdict=Verdict.UNKNOWN)
-        return Judgement(row, hops, [f"runs compiled code that was not read: {names}", *notes])
-    kept = [fetch for fetch in m.fetches if code.fetched.runs_on(fetch, cell.arch)]
-    elsewhere = [fetch for fetch in m.fetches if fetch not in kept and not _beside(m, fetch)]
-    if elsewhere and not dedicated():
-        where = elsewhere[0].site
-        held = code.fetched.kept(elsewhere[0]) or ", ".join(elsewhere[0].targets)
-        why = f"runs what {where.file}:{where.line} fetches at run time; " + (
-            f"of the kernels that belong to {held} none is for {cell.arch_name}"
-            if held
-            else "for which architectures is not in the sources"
-        )
-        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
-    if run.cut is not None:
-        why = f"the way was not followed to its end: {run.cut}, for no reason that the scenario holds"
-        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
-    if not any(crossing.works for crossing in chosen):
-        return Judgement(
-            Row(**common, verdict=Verdict.UNKNOWN),
-            hops,
-            ["no kernel call was reached: the way was not followed to its end", *notes],
-        )
-    doubt = next((record for record in m.avoided if _is_serious(record)), None)
-    if doubt is not None:
-        why = (
-            f"may be refused at {doubt.site.file}:{doubt.site.line} ({doubt.exception}: {doubt.message}); "
-            "what decides is not known"
-        )
-        return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
-    if m.gifts:
-        gift = m.gifts[0]
-        why = (
-            f"may be refused at {gift.site.file}:{gift.site.line}, where not all devices come by "
-            f"({gift.message}): what is handed on to there is not known"
-        )
+        why = f"runs compiled code that was not read: {names}"
+    if why is not None:
         return Judgement(Row(**common, verdict=Verdict.UNKNOWN), hops, [why, *notes])
     for fetch in kept[:1]:
         held = ", ".join(fetch.targets) or f"what {code.fetched.kept(fetch)} belongs to"
@@ -117,6 +88,53 @@ def passed_row(
             "refused before it, so they are taken to be there"
         )
     return Judgement(Row(**common, verdict=Verdict.NO_STATIC_OBSTACLE), hops, notes)
+
+
+def _meant(backend: str, twins: dict[str, Machine], m: Machine) -> str | None:
+    """By which of their names the engine calls what runs for all of them, as far as it asks for one: that
+    which it finds whichever was given, else the one that was given."""
+    always = [name for name in (backend, *twins) if all(name in o.matched for o in (m, *twins.values()))]
+    if len(always) == 1:
+        return always[0]
+    return backend if backend in m.matched else None
+
+
+def _doubt(
+    cell: Cell,
+    run: Run,
+    chosen: list[Crossing],
+    elsewhere: list[Fetch],
+    code: CompiledCode,
+    dedicated: Callable[[], bool],
+) -> str | None:
+    """Why it is not known whether what was ``chosen`` runs there, if so; ``elsewhere`` is what it fetches
+    that is not known to be for the device."""
+    m = run.machine
+    if elsewhere and not dedicated():
+        where = elsewhere[0].site
+        held = code.fetched.kept(elsewhere[0]) or ", ".join(elsewhere[0].targets)
+        return f"runs what {where.file}:{where.line} fetches at run time; " + (
+            f"of the kernels that belong to {held} none is for {cell.arch_name}"
+            if held
+            else "for which architectures is not in the sources"
+        )
+    if run.cut is not None:
+        return f"the way was not followed to its end: {run.cut}, for no reason that the scenario holds"
+    if not any(crossing.works for crossing in chosen):
+        return "no kernel call was reached: the way was not followed to its end"
+    doubt = next((record for record in m.avoided if _is_serious(record)), None)
+    if doubt is not None:
+        return (
+            f"may be refused at {doubt.site.file}:{doubt.site.line} ({doubt.exception}: {doubt.message}); "
+            "what decides is not known"
+        )
+    if m.gifts:
+        gift = m.gifts[0]
+        return (
+            f"may be refused at {gift.site.file}:{gift.site.line}, where not all devices come by "
+            f"({gift.message}): what is handed on to there is not known"
+        )
+    return None
 
 
 def _beside(m: Machine, fetch: Fetch) -> bool:
@@ -134,8 +152,8 @@ def _beside(m: Machine, fetch: Fetch) -> bool:
 
 
 def _is_serious(record: RaiseRecord) -> bool:
-    """A name that nothing has bound here, or a refusal of the device that all come to who do not leave before,
-    on the way that the option's value chose."""
+    """A name that nothing has bound here, or a refusal of the device to which all come who do not leave
+    before, on the way that the option's value chose."""
     if not any(Kind.OPTION in condition.taint.kinds for condition in record.conditions):
         return False
     unknown = [one for one in record.conditions if Kind.UNKNOWN in one.taint.kinds]

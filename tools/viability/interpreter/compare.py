@@ -83,7 +83,19 @@ def compare(m: Machine, op: ast.cmpop, left: Any, right: Any, frame: Frame, node
         both = both.at(m.site(frame, node, "compare"))
         if result and Kind.OPTION in both.kinds and isinstance(op, (ast.Eq, ast.Is, ast.In)):
             m.selections.append(m.site(frame, node, "compare"))
+    if result is True and _picks_out(op, node):
+        name = a.value if isinstance(a, EnumMember) else a
+        if isinstance(name, str):
+            m.matched.add(whole(name))
     return taint(result, both)
+
+
+def _picks_out(op: ast.cmpop, node: ast.expr) -> bool:
+    """Whether a test asks for one thing, or for some that are written there."""
+    listed = isinstance(node, ast.Compare) and isinstance(
+        node.comparators[-1], (ast.Tuple, ast.List, ast.Set)
+    )
+    return isinstance(op, (ast.Eq, ast.Is)) or (isinstance(op, ast.In) and listed)
 
 
 def _fields(value: Any) -> Taint:

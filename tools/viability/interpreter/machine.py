@@ -132,6 +132,8 @@ class Machine:
     """Tests that depend on the option's value."""
     selections: list[Site] = field(default_factory=list)
     """Tests against the option's value that came out true."""
+    matched: set[str] = field(default_factory=set)
+    """Names that something was found to be, one by one; members of enumerations by their values."""
     misfits: list[str] = field(default_factory=list)
     """Raises that no fact justifies, interpreter limits: where the analyser does not fit."""
     born: dict[int, tuple[Any, int, tuple[Condition, ...], int]] = field(default_factory=dict)
