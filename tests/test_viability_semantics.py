@@ -218,6 +218,41 @@ def test_a_value_consulted_again_is_not_rerouted(engine: Engine) -> None:
     assert engine.trace("fern", "sm120").row.runs_instead is None
 
 
+FALLING_BACK = """\
+        chosen = {fallback}
+        if chosen.value == WeaveBackend.FLAX.value:
+            return plain(layer, x)
+        return mm_small(x, layer.weight, backend="a")
+"""
+
+
+def test_what_the_engine_falls_back_to_is_not_rerouted_itself(engine: Engine) -> None:
+    """Of several values for which one way runs, the engine means the one that it puts in their place."""
+    engine.edit(METHOD, "import get_weave_backend\n", "import WeaveBackend, get_weave_backend\n")
+    engine.edit(METHOD, "        return plain(layer, x)\n", FALLING_BACK.format(fallback="WeaveBackend.FLAX"))
+    row = engine.trace("fern", "sm120").row
+    assert (row.verdict, row.runs_instead) == (Verdict.REROUTED, "flax")
+    flax = engine.trace("flax", "sm120").row
+    assert (flax.verdict, flax.runs_instead) == (PASSES, None)
+
+
+def test_names_that_are_listed_for_one_way_are_all_meant(engine: Engine) -> None:
+    asked = "        if backend.value in (WeaveBackend.FERN.value, WeaveBackend.FLAX.value):\n"
+    engine.edit(METHOD, "import get_weave_backend\n", "import WeaveBackend, get_weave_backend\n")
+    engine.edit(METHOD, "        return plain(layer, x)\n", f"{asked}            return plain(layer, x)\n")
+    for backend in ("fern", "flax"):
+        assert engine.trace(backend, "sm120").row.verdict is PASSES
+
+
+def test_what_runs_instead_is_doubted_as_if_it_were_asked_for(engine: Engine) -> None:
+    """That other code runs makes no yes of what that code fetches."""
+    engine.edit("minilib/gemm.py", "import functools\n", "import functools\n\nimport requests\n")
+    engine.edit("minilib/gemm.py", "def mm_plain(a, b):\n", "def mm_plain(a, b):\n    requests.get(a)\n")
+    trace = engine.trace("fern", "sm120")
+    assert trace.row.verdict is Verdict.UNKNOWN
+    assert "fetches" in trace.notes[0]
+
+
 def test_an_option_that_nobody_reads_is_unknown(engine: Engine) -> None:
     engine.edit(WEAVE, "    backend = server_args.weave_backend\n", '    backend = "amber"\n')
     trace = engine.trace("birch", "sm120")
