@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from memory.vocabulary import Because, Verdict
 from tools.engines.options import Option, discover_options
 from tools.source.tree import SourceTree
+from tools.viability.alternatives import Alternatives
 from tools.viability.cell import CONTRASTS, Cell, Judgement, RunCell, put_in_place
 from tools.viability.compiled import CompiledCode
 from tools.viability.discover import Discovery
@@ -38,7 +39,10 @@ from tools.viability.settle import run_options
 from tools.viability.sizes import Changed, Sizes, nominal, of_any, of_class
 from tools.viability.suited import Suited
 from tools.viability.table import run_registered
-from tools.viability.undecided import alike, divided, rests_on_class, unknown, unused_row
+from tools.viability.undecided import alike, divided, doubtful, rests_on_class, unknown, unused_row
+from tools.viability.used import run_user
+
+PASSING = (Verdict.NO_STATIC_OBSTACLE, Verdict.REROUTED)
 
 STACK_BYTES = 512 * 1024 * 1024
 
@@ -65,6 +69,7 @@ class Analysis:
         self.sizes = Sizes(self)
         self.remembered = Remembered(self.discovery, HostCode(Sources(tree)), self.sizes.tell)
         self.layers = Suited(self.discovery, self._run)
+        self.users = Alternatives(self.discovery, self._run)
 
     def prepare(self) -> None:
         """Find now what every cell needs, so that forked workers share it; what comes later stays small."""
@@ -220,10 +225,9 @@ class Analysis:
             return {**scenario, **self._settled(option, options(backend, arch))}
 
         wrong = self._misfit(option, cell, of_any(scenario))
-        if wrong is not None:
-            return unknown(cell, f"the analyser does not fit this version: {wrong}")
         checked = options(cell.backend, cell.arch)
-        if checked.refused is not None:
+        # What start-up itself refuses is so whatever comes after it, read or not.
+        if checked.refused is not None and (wrong is None or self.discovery.quantisation_lookup is not None):
             otherwise = [
                 (because, partial(options, cell.backend, cell.arch, scenario=one)) for because, one in changed
             ]
@@ -232,6 +236,8 @@ class Analysis:
             )
             if judged.row.verdict is Verdict.BLOCKED:
                 return judged
+        if wrong is not None:
+            return unknown(cell, f"the analyser does not fit this version: {wrong}")
         other = checked.puts[0] if len(checked.puts) == 1 and checked.puts[0] in others else None
         if other is not None and not options(other, cell.arch).puts:
             asked = partial(self.remembered.asked, option.field, arch=cell.arch, scenario=scenario)
@@ -280,6 +286,11 @@ class Analysis:
             if other is not None:
                 otherwise.append((because, partial(other, cell.backend, cell.arch)))
         judged = judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated, otherwise)
+        if run.layer is not None and run.layer.user and judged.row.verdict in PASSING:
+            against = self.users.against(option, cell.backend, cell.arch, chosen, run.layer)
+            doubt = against.refused if against is not None else options(cell.backend, cell.arch).doubt
+            if doubt is not None:
+                return doubtful(cell, doubt)
         judged.under = {name: settled[name] for name in sorted(run.looked_at) if name in settled}
         return judged
 
@@ -326,7 +337,15 @@ class Analysis:
 
             return registered
         if next(self.layers.of(option, of_any(under(cell.backend, cell.arch))), None) is None:
-            return None
+            if not self.users.readers(option, under(cell.backend, cell.arch)):
+                return None
+
+            def used(backend: str, arch: tuple[int, int], layer: Layer | None = None) -> Run:
+                scenario = under(backend, arch)
+                layer = layer or self.users.chosen(option, backend, arch, scenario)
+                return self._run(layer, option, backend, arch, scenario)
+
+            return used
 
         def lived(backend: str, arch: tuple[int, int], layer: Layer | None = None) -> Run:
             scenario = under(backend, arch)
@@ -351,7 +370,11 @@ class Analysis:
             backend,
             arch,
             scenario,
-            lambda facts, _: run_layer(self.discovery, facts, layer, quantisation, checkpoint, built),
+            lambda facts, _: (
+                run_user(self.discovery, facts, layer)
+                if layer.user
+                else run_layer(self.discovery, facts, layer, quantisation, checkpoint, built)
+            ),
         )
 
     def _run_options(self, facts: Facts, key: Hashable) -> Run:

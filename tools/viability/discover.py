@@ -26,6 +26,7 @@ from tools.viability.operators import DECORATOR, operators
 from tools.viability.profile import Profile
 from tools.viability.readers import Readers, calls_method
 from tools.viability.rules import ClassRule, find_class_rules
+from tools.viability.users import Users, find_users
 
 LIST = re.compile(rb"^[ \t]+\w+\.(_\w+) = (?:list\(|\[\])", re.M)
 FUNCTION = re.compile(rb"^def[ \t]+(\w+)", re.M)
@@ -43,6 +44,7 @@ class Discovery:
         self._records: dict[str, bool] = {}
         self._drivers: dict[str, Driver | None] = {}
         self._rules: tuple[ClassRule, ...] | None = None
+        self._users: dict[str, Users] = {}
 
     def prepare(self) -> None:
         """Read the engine's files and find its options object, its layers and its checks."""
@@ -136,6 +138,20 @@ class Discovery:
                     if name.isidentifier():
                         found.setdefault(name, []).append((self.world.dotted(file), match[1].decode()))
         return found
+
+    @cached_property
+    def classes(self) -> frozenset[str]:
+        """Names of the classes that the engine defines with a base."""
+        return frozenset(name for derived in self.subclasses.values() for _, name in derived)
+
+    @cached_property
+    def bases(self) -> dict[tuple[str, str], frozenset[str]]:
+        """``(module, class)`` → names of its direct bases that are classes of the engine."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for base, derived in self.subclasses.items():
+            for one in derived if base in self.classes else ():
+                found.setdefault(one, set()).add(base)
+        return {one: frozenset(names) for one, names in found.items()}
 
     @cached_property
     def built(self) -> Counter[str]:
@@ -317,6 +333,12 @@ class Discovery:
         if table is not None and table not in self._drivers:
             self._drivers[table] = find_driver(self.modules_with, table)
         return self._drivers[table] if table is not None else None
+
+    def users(self, field: str) -> Users:
+        """Who uses an option that no layer asks for."""
+        if field not in self._users:
+            self._users[field] = find_users(self, field)
+        return self._users[field]
 
     @cached_property
     def kinds(self) -> tuple[ModelKind, ...]:

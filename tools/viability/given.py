@@ -100,6 +100,8 @@ class Given:
     """Environment variables that the scenario sets."""
     host: HostCode | None = None
     """What the sources that are compiled when the engine runs check on the host."""
+    stored: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
+    """Attribute of an object of the running engine → what gives what start-up puts there."""
     layer: Any = None
     """The layer under test, once it is built: what a model finds under a layer's name."""
     module_methods: frozenset[str] = MODULE_METHODS
@@ -196,6 +198,7 @@ class Given:
         self._over = True
         self.layer = None
         self.hooks = {}
+        self.stored = {}
         self._defaults.clear()
         self._model_objects.clear()
 

@@ -26,10 +26,15 @@ class Layer:
 
     unsuited: bool = False
     """A backend was tried with it, and with all others, and is refused by each."""
+    user: str = ""
+    """``class`` or ``function``: no layer of a model, but what the engine itself builds or calls."""
 
     @property
     def name(self) -> str:
-        return " ".join([self.root, self.kind, "unsuited" if self.unsuited else ""]).strip()
+        marks = [self.user, self.kind, "unsuited" if self.unsuited else ""]
+        return " ".join(
+            [self.root, *(f"{module}.{name}" for module, name in self.classes[:1] if self.user), *marks]
+        ).strip()
 
 
 def hands_on(modules: list[Module], factory: str) -> frozenset[str]:

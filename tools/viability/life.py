@@ -48,7 +48,7 @@ def run_layer(
     hook = discovery.profile.checkpoint_config
     facts.hooks = {hook: lambda *_: UNKNOWN}
     try:
-        _install(m, discovery, facts, result)
+        install(m, discovery, facts, result)
         m.consulted.clear()
         if facts.model is not None and result.refused is None:
             follow_class_rules(m, discovery.class_rules(facts.model.known), facts, result)
@@ -69,7 +69,7 @@ def run_layer(
     return result
 
 
-def _install(m: Machine, discovery: Discovery, facts: Facts, result: Run) -> None:
+def install(m: Machine, discovery: Discovery, facts: Facts, result: Run) -> None:
     """What start-up does with the option before any layer exists."""
     for module_name, name in discovery.readers.installers(facts.field) if facts.field else []:
         module = discovery.world.module(module_name)

@@ -11,7 +11,7 @@ from tools.viability.compiled import CompiledCode
 from tools.viability.evidence import evidence_at, first_gate
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import Crossing, Fetch, RaiseRecord
-from tools.viability.interpreter.values import Kind
+from tools.viability.interpreter.values import Kind, Site
 from tools.viability.runs import Run
 
 
@@ -200,7 +200,13 @@ def _same_way(run: Run, other: Run, kernels: tuple[str, ...]) -> bool:
         and other.chosen == run.chosen
         and other.machine.selections == run.machine.selections
         and other.machine.steps == run.machine.steps
+        and (run.layer is None or not run.layer.user or _places(run) == _places(other))
     )
+
+
+def _places(run: Run) -> list[Site]:
+    """Where the calls stand that the value leads to: classes in a table are chosen without a test."""
+    return [crossing.site for crossing in run.machine.crossings if crossing.by_option]
 
 
 def _leads_to(cell: Cell, run: Run, again: RunCell, others: list[str]) -> str | None:

@@ -85,7 +85,7 @@ class Readers:
             _is_step(other, function.name)
             for home in self.modules_with(f"{function.name}, ".encode())
             if home.file.startswith(folder) and home is not module
-            for _, other in _functions(home.tree)
+            for _, other in functions_of(home.tree)
         )
 
     def readers(self, field: str) -> list[Reader]:
@@ -103,7 +103,8 @@ class Readers:
         """The module's functions, each with the attributes that it reads: asked for once for each option."""
         if module.name not in self._loads:
             self._loads[module.name] = [
-                (owner, function, frozenset(_loads(function))) for owner, function in _functions(module.tree)
+                (owner, function, frozenset(_loads(function)))
+                for owner, function in functions_of(module.tree)
             ]
         return self._loads[module.name]
 
@@ -145,7 +146,7 @@ def _installs(function: ast.FunctionDef, field: str) -> bool:
     return False
 
 
-def _functions(tree: ast.Module) -> list[tuple[ast.ClassDef | None, ast.FunctionDef]]:
+def functions_of(tree: ast.Module) -> list[tuple[ast.ClassDef | None, ast.FunctionDef]]:
     found: list[tuple[ast.ClassDef | None, ast.FunctionDef]] = []
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):

@@ -41,6 +41,8 @@ class Run:
     """The class that was built."""
     settled: dict[str, str] = field(default_factory=dict)
     """What start-up puts into options that nobody set."""
+    doubts: list[RaiseRecord] = field(default_factory=list)
+    """Refusals of start-up that look at the option's value, where not all starts come by."""
     puts: list[str] = field(default_factory=list)
     """What start-up puts in the place of the option's value, each once."""
     foreign: tuple[Site, str] | None = None
@@ -52,6 +54,10 @@ class Run:
     @property
     def refused(self) -> RaiseRecord | None:
         return next((p.raised for p in self.passages if p.raised is not None), None)
+
+    @property
+    def doubt(self) -> RaiseRecord | None:
+        return self.doubts[0] if self.doubts else None
 
     @property
     def cut(self) -> str | None:

@@ -117,6 +117,8 @@ class Settings(Given):
             return self._kind(m, *self._means[name])
         if name == self.field and frame is not None:
             return self.under_test()
+        if name in self.stored and frame is not None:
+            return self.stored[name](name)
         if name == self.profile.layers_by_name and self.layer is not None:
             return Open("layers", {"__getitem__": Native("layer", lambda *_: self.layer)})
         held = self.options.configs.find(node) if frame is not None else None

@@ -50,6 +50,7 @@ def run_options(discovery: Discovery, facts: Facts, kept: Kept[Run], key: Hashab
         if facts.model is None or not result.puts:  # where all that decides is known, the first does
             result.puts += [value for value in puts if value not in result.puts]
         result.machine.gates.extend(here.machine.gates)
+        result.doubts += [one for one in here.machine.doubted if Kind.OPTION in one.guard.kinds]
         result.passages.extend(here.passages[:1])
     return result
 

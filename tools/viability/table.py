@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tools.viability.discover import Discovery
@@ -49,7 +51,7 @@ def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -
         with m.under(frame, chosen):
             made = attempt(m, result, "create", maker, [Open("runner")], {})
         if result.refused is None:
-            _use(m, result, made, frame, chosen, discovery)
+            use(m, result, made, discovery, lambda: m.under(frame, chosen))
     except BudgetError as error:
         result.problem = str(error)
     except RecursionError:
@@ -58,8 +60,18 @@ def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -
     return result
 
 
-def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition, discovery: Discovery) -> None:
-    """Each alternative's entry points; refused only if every alternative is."""
+def use(
+    m: Machine,
+    result: Run,
+    made: Any,
+    discovery: Discovery,
+    because: Callable[[], AbstractContextManager[None]] = nullcontext,
+    others: Callable[[Machine, ClassValue], list[str]] = lambda *_: [],
+) -> None:
+    """Each alternative's entry points; refused only if every alternative is.
+
+    ``because``: what holds while they are called; ``others``: those of a class that has no ``forward``.
+    """
     value = bare(made)
     options = [bare(option) for option in value.options] if isinstance(value, Union) else [value]
     classes = [option.cls for option in options if isinstance(option, Instance)]
@@ -72,9 +84,9 @@ def _use(m: Machine, result: Run, made: Any, frame: Frame, chosen: Condition, di
             continue
         here = Run(m, None)
         with m.way(choice):
-            for name in entry_points(m, option.cls):
+            for name in entry_points(m, option.cls) or others(m, option.cls):
                 if here.refused is None:
-                    with m.under(frame, chosen):
+                    with because():
                         _enter(m, here, option, name, discovery)
         ends.append(here.passages)
     if len(options) > 1:

@@ -9,6 +9,7 @@ from tools.engines.models import ModelUse
 from tools.source.tree import SourceTree
 from tools.viability.cell import Cell, Judgement, RunCell
 from tools.viability.evidence import evidence_at, first_gate
+from tools.viability.interpreter.records import RaiseRecord
 from tools.viability.interpreter.values import Site
 from tools.viability.runs import Run
 
@@ -48,6 +49,13 @@ def unused_row(cell: Cell, models: Sequence[ModelUse], layer: str) -> Judgement:
         evidence=tuple(model.definition for model in models),
     )
     return Judgement(row, [], [f"nothing that the model's class is built of uses {layer} or a kind of it"])
+
+
+def doubtful(cell: Cell, record: RaiseRecord) -> Judgement:
+    """What else reads the option may refuse the backend here; whether it comes to that is not known."""
+    text = f"{record.exception}: {record.message}" if record.message else record.exception
+    why = f"may be refused at {record.site.file}:{record.site.line} ({text}), where not all starts come by"
+    return unknown(cell, why)
 
 
 def alike(judged: Iterable[Judgement]) -> bool:

@@ -26,6 +26,8 @@ from tools.viability.interpreter.values import (
     taint,
 )
 
+SETS = (set, frozenset)
+
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -50,6 +52,8 @@ def operate(op: ast.operator, left: Any, right: Any) -> Any:
         return taint(Tensor(dtype=a.dtype if isinstance(a, Tensor) else b.dtype), Taint(both.kinds))
     if isinstance(op, ast.Mod) and isinstance(a, str) and has_unknown(b):
         return taint(UNKNOWN, both)
+    if isinstance(a, SETS) and isinstance(b, SETS) and (has_unknown(a) or has_unknown(b)):
+        return taint(UNKNOWN, both)  # what is in both, or in one alone, is not known
     if isinstance(a, CONCRETE) and isinstance(b, CONCRETE) and type(op) in BINARY:
         if isinstance(op, (ast.Mult, ast.LShift)) and any(
             isinstance(s, int) and abs(as_plain(s)) > 1 << 40 for s in (a, b)

@@ -12,7 +12,7 @@ from tools.viability.interpreter.asked import plain_type
 from tools.viability.interpreter.dispatch import Leave, evaluate, run, statement
 from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.records import CONTENT, UNDO_MISSING, Choice, Condition, Frame
-from tools.viability.interpreter.refusals import note_conditional, note_gate, note_gift
+from tools.viability.interpreter.refusals import note_conditional, note_doubted, note_gate, note_gift
 from tools.viability.interpreter.truth import truth
 from tools.viability.interpreter.values import (
     Kind,
@@ -74,6 +74,7 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
     if decided and not depends.kinds and refuses(taken) and _tells_given(m, node.test, frame):
         depends = m.around(frame)
     if Kind.SOFT in depends.kinds and (refuses(taken) or turns_down(taken)):
+        note_doubted(m, frame, taken[-1], depends, site)
         taken, other = other, taken  # a nominal size never refuses, nor gives a reason to
     elif depends.decisive and (refuses(node.body) or refuses(node.orelse)):
         note_gate(m, site, depends, passed=not refuses(taken))
@@ -101,6 +102,7 @@ def _undecided(m: Machine, node: ast.If, frame: Frame, value: Any, depends: Tain
     for body, other, holds in ((node.body, node.orelse, True), (node.orelse, node.body, False)):
         if refuses(body):
             note_conditional(m, frame, body[-1], value, holds, depends, site)
+            note_doubted(m, frame, body[-1], depends, site)
             if holds and isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.IsNot):
                 note_gift(m, frame, body[-1], node.test, value, depends)
             run(m, other, frame)

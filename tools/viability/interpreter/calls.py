@@ -263,6 +263,8 @@ def _run_body(m: Machine, f: Function, inner: Frame) -> Any:
             return UNKNOWN  # raised where the items are asked for, if they are
         if not inner.pending or (error.record is not None and error.record.proven):
             raise
+        if error.record is not None:
+            m.doubted.append(error.record)
         # An earlier exit that may have been taken: the raise is one of several ends.
         if not justified(m, error):
             _note_accident(m, f, error)

@@ -116,6 +116,8 @@ def _sequence(m: Machine, node: ast.Tuple | ast.List | ast.Set, frame: Frame) ->
         result: Any = {bare(item) for item in items}
     except TypeError:
         return UNKNOWN
+    for item in items:
+        extra = extra | strip(item)[1]
     return taint(_marked(m, node, frame, result), extra)
 
 
@@ -257,7 +259,9 @@ def _unary(m: Machine, node: ast.UnaryOp, frame: Frame) -> Any:
 
 @expression(ast.BinOp)
 def _binary(m: Machine, node: ast.BinOp, frame: Frame) -> Any:
-    return operate(node.op, evaluate(m, node.left, frame), evaluate(m, node.right, frame))
+    left, right = evaluate(m, node.left, frame), evaluate(m, node.right, frame)
+    held = m.held_by(bare(left)) | m.held_by(bare(right))
+    return taint(operate(node.op, left, right), held)
 
 
 @expression(ast.Compare)

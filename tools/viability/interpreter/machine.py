@@ -122,6 +122,8 @@ class Machine:
     conditional: list[tuple[RaiseRecord, Unknown]] = field(default_factory=list)
     avoided: list[RaiseRecord] = field(default_factory=list)
     """Raises on one side of a test that is not decided, where another side goes on."""
+    doubted: list[RaiseRecord] = field(default_factory=list)
+    """Refusals of the option's value that other things decide as well, which are not known or not set yet."""
     gifts: list[RaiseRecord] = field(default_factory=list)
     """Refusals of something if it is given, on a device's own way, where that is not known."""
     gates: list[GateEvent] = field(default_factory=list)

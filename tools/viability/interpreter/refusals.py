@@ -18,6 +18,7 @@ from tools.viability.interpreter.values import (
     Instance,
     Kind,
     Raised,
+    Site,
     Taint,
     Unknown,
     bare,
@@ -40,6 +41,23 @@ def note_conditional(
             m.site(frame, statement, "raise"), "", "", tuple(m.conditions), tuple(m.stack), depends.at(site)
         )
         m.conditional.append((record, Unknown(test[0], test)))
+
+
+def note_doubted(m: Machine, frame: Frame, statement: ast.stmt, depends: Taint, site: Site) -> None:
+    """Note that a value may be refused: what else is asked is not known, or an option that nobody set yet."""
+    if Kind.OPTION in depends.kinds and isinstance(statement, ast.Raise):
+        name = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+        text = [*getattr(statement.exc, "args", ()), None][0]
+        message = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
+        record = RaiseRecord(
+            m.site(frame, statement, "raise"),
+            ast.unparse(name) if name is not None else "",
+            message,
+            tuple(m.conditions),
+            tuple(m.stack),
+            depends.at(site),
+        )
+        m.doubted.append(record)
 
 
 def note_gift(
