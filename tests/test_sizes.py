@@ -22,6 +22,7 @@ from agent.session import board_of
 from memory.artifacts import Artifacts
 from memory.home import Home
 from memory.vocabulary import HypothesisState
+from tools.viability.checkpoint import read_checkpoint
 from tools.viability.trace import ExplainInput, Trace, TraceInput, trace_many
 from transcripts.events import HypothesisChanged
 
@@ -291,6 +292,23 @@ def test_an_investigation_judges_for_a_models_config_and_the_gpus_that_were_name
     assert trace.scenario["tp"] == "4"
 
 
+def nonsense(**said: object) -> str:
+    return json.dumps({"architectures": ["TeapotForCausalLM"], **said})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"num_key_value_heads": None},
+        {"num_experts": 0},
+        {"intermediate_size": [64, 0, None]},
+        {"hidden_act": -1},
+    ],
+)
+def test_what_some_models_have_none_of_is_no_nonsense(said: dict[str, object]) -> None:
+    assert read_checkpoint(nonsense(**said), "it").classes == ("TeapotForCausalLM",)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -299,6 +317,14 @@ def test_an_investigation_judges_for_a_models_config_and_the_gpus_that_were_name
         ("{", "expected a model's config.json"),
         ("{}", "no list 'architectures'"),
         ('{"architectures": ["NobodysForCausalLM"]}', "registers no model called 'NobodysForCausalLM'"),
+        (nonsense(num_attention_heads=0), "num_attention_heads is 0, expected a whole number above 0"),
+        (nonsense(hidden_size=-1), "hidden_size is -1, expected a whole number above 0"),
+        (nonsense(num_experts=True), "num_experts is true, expected a whole number"),
+        (nonsense(intermediate_size="4096"), 'intermediate_size is "4096", expected'),
+        (nonsense(intermediate_size=[64, None, -1]), "intermediate_size is [64, null, -1], expected"),
+        (nonsense(vocab_size=1 << 50), "vocab_size is 1125899906842624, expected"),
+        (nonsense(head_dim=float("nan")), "head_dim is NaN, expected"),
+        (nonsense(text_config={"hidden_size": 0.5}), "text_config.hidden_size is 0.5, expected"),
     ],
 )
 def test_what_is_no_config_is_refused_in_one_line(

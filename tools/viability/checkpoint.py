@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,11 @@ OBJECTS: dict[str, bool] = NAMES["objects"]
 
 PLAIN = "bf16"
 """The scheme of a model that says nothing of any."""
+
+LARGEST = 1 << 40
+"""What a size may be; a greater one is none."""
+SHOWN = 60
+"""Characters that are shown of what is none."""
 
 SCHEME: list[str] = NAMES["scheme"]
 """Words by which a quantisation is told, the one that must be there first."""
@@ -92,7 +97,31 @@ def read_checkpoint(text: str, name: str) -> Checkpoint:
     checkpoint = Checkpoint(json.dumps(data, sort_keys=True))
     if not isinstance(data, dict) or not checkpoint.classes:
         raise ToolError(f"{name} has no list {NAMES['classes']!r}; expected a model's config.json")
+    wrong = next(_nonsense(data), None)
+    if wrong is not None:
+        raise ToolError(f"{name}: {wrong}; no model has that, nothing is said of one")
     return checkpoint
+
+
+def _nonsense(data: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """What a config says of sizes that no model can have, and what was expected; its parts included."""
+    for key, value in data.items():
+        if isinstance(value, dict) and key in NAMES["parts"]:
+            yield from _nonsense(value, f"{within}{key}.")
+        for names, least in ((NAMES["positive"], 1), (NAMES["counted"], 0)):
+            # One for each layer: some layers may have none.
+            every, least = (value, 0) if isinstance(value, list) else ([value], least)
+            if key in names and not all(one is None or _counts(one, least) for one in every):
+                yield f"{within}{key} is {_shown(value)}, expected a whole number{' above 0' * least}"
+
+
+def _counts(value: Any, least: int) -> bool:
+    return type(value) is int and least <= value <= LARGEST
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _opened(data: Mapping[str, Any], why: Taint = CONFIG) -> Open:
