@@ -45,11 +45,17 @@ Said = dict[str, Any]
 
 
 def reported(
-    views: Views, cache: TraceCache, traces: Sequence[Any], engine: str, packages: Mapping[str, str]
+    views: Views,
+    cache: TraceCache,
+    traces: Sequence[Any],
+    engine: str,
+    packages: Mapping[str, str],
+    models: Sequence[str] = (),
 ) -> list[tuple[Said, ...]]:
     """Of each trace what is told of its cell, what differs first, then what is of these versions.
 
-    ``packages``: name → version, of the environment that was read. Raises ``StoreError``.
+    ``packages``: name → version, of the environment that was read; ``models``: names of the model that was
+    asked about, and of its classes. Raises ``StoreError``.
     """
     told: dict[tuple[str, str, str], list[tuple[str | None, Any]]] = {}
     seen: set[str] = set()
@@ -61,7 +67,10 @@ def reported(
     return [
         tuple(
             sorted(
-                (_said(finding, claim, one, packages) for finding, claim in told.get(_cell(one.row), ())),
+                (
+                    _said(finding, claim, one, packages, models)
+                    for finding, claim in told.get(_cell(one.row), ())
+                ),
                 key=lambda said: (not said["differs"], FITS.index(said["fit"])),
             )
         )
@@ -108,7 +117,9 @@ def _of_home(views: Views, traces: Sequence[Any]) -> Iterable[tuple[str, Any]]:
     return [(row["id"], json.loads(row["claim"])) for row in rows if row["level"] != Level.STATIC]
 
 
-def _said(finding: str | None, claim: Any, trace: Any, packages: Mapping[str, str]) -> Said:
+def _said(
+    finding: str | None, claim: Any, trace: Any, packages: Mapping[str, str], models: Sequence[str]
+) -> Said:
     scope, report = claim.get("scope") or {}, claim.get("report") or {}
     versions = {**claim["packages"], **scope.get("ranges", {})}
     fit = _fit(versions, packages)
@@ -120,7 +131,8 @@ def _said(finding: str | None, claim: Any, trace: Any, packages: Mapping[str, st
         "fit": fit,
         "differs": fit != "others"
         and _same_scheme(scope.get("quantisation"), trace.scenario)
-        and _differs(trace.row.verdict, claim["outcome"]),
+        and _differs(trace.row.verdict, claim["outcome"])
+        and _same_family(scope.get("model"), models),
         **{name: scope.get(name) for name in ("model", "quantisation", "gpu")},
         **{name: report.get(name) for name in ("by", "date", "url", "note")},
         "finding": finding,
@@ -152,6 +164,15 @@ def _same_scheme(said: str | None, scenario: Mapping[str, str]) -> bool:
     here = next((one for key in SCHEME if (one := quantisation_named(scenario.get(key, "")))), None)
     there = quantisations_in(said or "")
     return here is None or not there or here in there
+
+
+def _same_family(said: str | None, models: Sequence[str]) -> bool:
+    """Whether what is said of some models may be of the one that was asked about; if none was, it may."""
+    if not said or not models:
+        return True
+    from tools.engines.models import may_be_one
+
+    return any(may_be_one(one, named) for one in re.split(r"\s+/\s+|,\s*", said) for named in models)
 
 
 SCHEME = ("quantisation", "quantization")

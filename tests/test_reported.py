@@ -92,6 +92,53 @@ def test_a_report_differs_only_of_what_was_judged(
     assert (one["fit"], one["differs"]) == (fit, differs)
 
 
+KETTLES = """\
+import torch
+
+from sglang.srt.layers.linear import ColumnLinear
+
+
+class Kettle3ForCausalLM(torch.nn.Module):
+    def __init__(self, config):
+        self.part = ColumnLinear(config.hidden, config.hidden)
+
+
+class Kettle3MoeForCausalLM(Kettle3ForCausalLM):
+    pass
+
+
+class Kettle3_5ForCausalLM(Kettle3ForCausalLM):
+    pass
+
+
+EntryClass = [{classes}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "named", "differs"),
+    [
+        ("nvidia/Kettle-3-30B-A3B-NVFP4", "Kettle3ForCausalLM", True),
+        ("Kettle-3", "Kettle3MoeForCausalLM", True),
+        ("Kettle-3-12B", "Kettle3_5ForCausalLM", False),
+        ("Kettle-3-Next", "Kettle3ForCausalLM", False),
+        ("Teapot", "Kettle3ForCausalLM", False),
+        ("Teapot / Kettle 3", "Kettle3ForCausalLM", True),
+        ("Kettle", "Kettle3ForCausalLM", True),
+        ("Kettle-3", None, True),
+    ],
+)
+def test_an_account_of_another_family_is_no_conflict(
+    home: Home, engine: Engine, model: str, named: str | None, differs: bool
+) -> None:
+    told(home, {**CASE, "model": model})
+    classes = ("Kettle3ForCausalLM", "Kettle3MoeForCausalLM", "Kettle3_5ForCausalLM")
+    engine.add("sglang/srt/models/kettle.py", KETTLES.format(classes=", ".join(classes)))
+    words = ["explain", COMPONENT, "amber", "--arch", "sm120", "--json"]
+    (one,) = json.loads(asked(engine, *words, *(["--model", named] if named else [])))["reports"]
+    assert (one["model"], one["differs"]) == (model, differs)
+
+
 def test_an_account_of_another_engine_is_not_told(home: Home, engine: Engine) -> None:
     told(home, {**CASE, "engine": "vllm"})
     assert explained(engine)["reports"] == []

@@ -122,7 +122,7 @@ def backends(
         return 1 if fail_on_change and difference["changed"] else 0
     traced = traces(home, found, question)
     rows = [trace.row for trace in traced]
-    told = reports(home, found, question.engine, traced)
+    told = reports(home, found, question, traced)
     conflicts = [
         {**{name: row[name] for name in ("component", "backend", "arch", "verdict")}, "reports": differing}
         for row, said in zip(rows, told, strict=True)

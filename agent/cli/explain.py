@@ -179,7 +179,7 @@ def explain(
         versions = elsewhere(home, found, question, asked)
     from agent.cli.matrix import reports
 
-    (told,) = reports(home, found, question.engine, [trace])
+    (told,) = reports(home, found, question, [trace])
     if as_json:
         emit({**trace, "elsewhere": versions, "reports": told})
     else:

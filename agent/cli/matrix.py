@@ -6,6 +6,7 @@ under all that it follows from, which is the question, the packages and this pro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -43,6 +44,13 @@ class Question:
     """Over how many ranks tensors are divided."""
     choices: tuple[tuple[str, str], ...] = ()
     """Component and backend: these cells alone."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """By what names the model is asked about, its classes' included."""
+        named = json.loads(self.checkpoint).get("architectures") if self.checkpoint is not None else None
+        classes = [str(one) for one in named] if isinstance(named, list) else []
+        return (*([self.model] if self.model else []), *self.model_classes, *classes)
 
 
 def architectures(home: Home, given: Sequence[str]) -> list[str]:
@@ -83,7 +91,7 @@ def traces(home: Home, environment: Environment, question: Question) -> list[Any
 
 
 def reports(
-    home: Home, environment: Environment, engine: str, traced: Sequence[Any]
+    home: Home, environment: Environment, question: Question, traced: Sequence[Any]
 ) -> list[tuple[dict[str, Any], ...]]:
     """What others saw of each trace's cell; nothing of what cannot be read now."""
     from agent.cli.findings_rows import views_of
@@ -92,7 +100,9 @@ def reports(
 
     with TraceCache(home.source_index_db, progress) as cache:
         try:
-            return reported(views_of(home)[0], cache, traced, engine, environment.packages)
+            return reported(
+                views_of(home)[0], cache, traced, question.engine, environment.packages, question.models
+            )
         except StoreError as error:
             progress(f"warning: {error}; what was recorded here is not shown")
             return [() for _ in traced]

@@ -93,9 +93,7 @@ class Registered:
     @property
     def family(self) -> str:
         """Letters and digits of the name before ``For…``, ``Model`` or what marks a draft."""
-        name = re.sub(_rules()["draft"]["pattern"], "", self.architecture)
-        name = re.sub(r"(For[A-Z]\w*|LMHead)?(Model)?$", "", name)
-        return plain(name)
+        return plain(_before_role(self.architecture))
 
     @property
     def draft(self) -> bool:
@@ -110,6 +108,24 @@ def _rules() -> dict[str, Any]:
 def plain(name: str) -> str:
     """Letters and digits only, in lower case: ``Qwen3_5`` and ``qwen3.5`` are the same."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _before_role(architecture: str) -> str:
+    name = re.sub(_rules()["draft"]["pattern"], "", architecture)
+    return re.sub(r"(For[A-Z]\w*|LMHead)?(Model)?$", "", name)
+
+
+def may_be_one(said: str, named: str) -> bool:
+    """Whether two names, of models or classes, may be of one family; one without a version may be of any."""
+    key, other = sorted((_key(said), _key(named)), key=len)
+    rest = other[len(key) :]
+    versioned = any(c.isdigit() for c in key)
+    return other.startswith(key) and (not versioned or rest in _rules()["same_family"]["endings"])
+
+
+def _key(name: str) -> str:
+    last = name.strip().rstrip("/").rsplit("/", 1)[-1]
+    return plain("".join(_words(_before_role(last))[0]))
 
 
 def registered(tree: SourceTree, engine: Engine, modules: Modules) -> list[Registered]:
