@@ -9,7 +9,7 @@ from typing import Any
 from agent.trials import SILENT, Ran, named
 from tools.benchmark.comparing import Key, Side, side_of, winners
 from tools.benchmark.statistics import change, words
-from tools.quality.gate import ORACLE
+from tools.quality.gate import ORACLE, PAIRED
 
 OUTPUT = "output_throughput"
 
@@ -75,25 +75,27 @@ def best(ran: Sequence[Ran]) -> Best | None:
     return Best(chosen[0], because, loads, others)
 
 
-UNASKED, UNCOMPARED, COMPARED = range(3)
-ANSWERS = {
-    UNASKED: "it served, its answers were not checked",
-    UNCOMPARED: "it served, and nothing was wrong with its answers; whether they are right was not asked",
-    COMPARED: "it served, and answered as its reference did",
-}
-"""How far answers were looked at, in words."""
-
-
 def answers(ran: Sequence[Ran]) -> str:
     """What is known of the answers of launches that went well, no more than was asked of each."""
-    return ANSWERS[min(_looked_at(one.output.get("checked")) for one in ran if one.ok)]
+    return min(_looked_at(one.output.get("checked")) for one in ran if one.ok)[1]
 
 
-def _looked_at(checked: Mapping[str, Any] | None) -> int:
+def _looked_at(checked: Mapping[str, Any] | None) -> tuple[float, str]:
+    """What is known of the answers of one launch, and how much that is beside others."""
     if not checked:
-        return UNASKED
-    stages = [(stage["name"], stage["outcome"]) for stage in checked["stages"]]
-    return COMPARED if (ORACLE, "ok") in stages else UNCOMPARED
+        return 0.0, "it served, its answers were not checked"
+    stages = {stage["name"]: stage for stage in checked["stages"] if stage["outcome"] == "ok"}
+    if ORACLE in stages:
+        return 3.0, "it served, and answered as its reference did"
+    sound = "it served, and nothing was wrong with its answers"
+    figures = stages[PAIRED].get("figures", {}) if PAIRED in stages else {}
+    if not figures.get("questions"):
+        return 1.0, f"{sound}; whether they are right was not asked"
+    asked, right = figures["questions"], figures["right"]
+    return (
+        1.0 + right / asked,
+        f"{sound}; beside no reference {right:.0f} of {asked:.0f} questions were right",
+    )
 
 
 def _beside(group: Sequence[Ran], measured: Sequence[Side], name: str, key: Key) -> str:

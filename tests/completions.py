@@ -229,6 +229,8 @@ class Fake:
         said, fault = texts[place], self.fault
         if fault == "error":
             return 500, b'{"message": "internal error"}'
+        if fault == "page":
+            return 200, b"<html>it works</html>"
         if fault == "nan error":
             return 500, b'{"message": "Out of range float values are not JSON compliant: nan"}'
         if fault == "nan reason":

@@ -381,6 +381,13 @@ def test_mcnemars_test_is_exact_and_says_what_it_could_have_seen() -> None:
     assert better.outcome is Outcome.OK
 
 
+def test_what_answers_otherwise_than_a_server_of_models_is_none(home: Home) -> None:
+    with Fake(fault="page") as other, pytest.raises(ToolError, match="expected an OpenAI-compatible server"):
+        checked(home, other)
+    with Fake(fault="page", at=4) as server:
+        assert checked(home, server).outcome is Outcome.STRESS_FAILED, "it has answered before"
+
+
 def test_a_stored_run_that_is_none_is_refused(home: Home, tmp_path: Path) -> None:
     with Fake() as server, pytest.raises(ToolError, match="no stored run"):
         checked(home, server, reference_run=Artifacts(home.artifacts).put(b'{"format": 1}'))

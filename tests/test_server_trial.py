@@ -17,7 +17,7 @@ from fake_server import fake_engine, fake_model
 from program import START, agent, variables
 from test_hardware import program
 
-from agent.best import Best, best
+from agent.best import Best, answers, best
 from agent.cli.common import Context
 from agent.cli.main import run as main
 from agent.trials import Ran, blamed, doubted, grid, spared
@@ -503,6 +503,18 @@ def checks(tmp_path: Path) -> Callable[..., list[str]]:
 def trying(checks: Callable[..., list[str]], home: Home) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The same, run."""
     return lambda *more, **behaviour: agent(*checks(*more, **behaviour), home=home.root)
+
+
+def test_of_several_launches_what_holds_for_each_is_told() -> None:
+    def checked(number: int, right: float | None) -> Ran:
+        figures = {} if right is None else {"questions": 8.0, "right": right}
+        stages = [{"name": "paired", "outcome": "ok", "figures": figures}]
+        return ran(number, "ok", {}, checked={"stages": stages})
+
+    some, few, none = checked(0, 7.0), checked(1, 2.0), checked(2, None)
+    assert answers([some, few]).endswith("; beside no reference 2 of 8 questions were right")
+    assert answers([some, none, few]).endswith("; whether they are right was not asked")
+    assert answers([some, ran(3, "wrong", {})]).endswith("7 of 8 questions were right")
 
 
 def test_settings_are_tried_on_record_and_can_be_gone_on_with(

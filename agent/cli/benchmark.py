@@ -264,5 +264,5 @@ def show(launches: list[dict[str, Any]]) -> None:
         notes.append("speculative decoding is on: random tokens are accepted otherwise than text is")
     if len(launches) == 1:
         notes.append("one launch: another of the same settings may differ by more than its requests do")
-    say(table(rows))
+    say(table(rows) if len(rows) > 1 else ["nothing was measured"])
     say(f"note: {shorten(note, 200)}" for note in notes)

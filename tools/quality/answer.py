@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 LONGEST = 400
 """Characters of an error that are kept."""
+ALIEN = "the answer is none as OpenAI words it"
+"""Why an answer failed that another kind of program may have given."""
 _SURELY_NOT = -1000.0
 """A chosen token has no such logprob; some engines write one where they have none that is a number."""
 
@@ -50,7 +52,7 @@ def read_answer(status: int, data: bytes) -> Answer:
         if not isinstance(text, str):
             raise TypeError
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        return Answer("failed", status=status, error="the answer is no completion as OpenAI words it")
+        return Answer("failed", status=status, error=ALIEN)
     return _read(status, choice, text, _tokens(choice.get("logprobs")))
 
 
@@ -67,7 +69,7 @@ def read_chat(status: int, data: bytes) -> Answer:
         content = (choice.get("logprobs") or {}).get("content")
         told = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-        return Answer("failed", status=status, error="the answer is no chat as OpenAI words it")
+        return Answer("failed", status=status, error=ALIEN)
     tokens = tuple(
         Token(str(one.get("token", "")), number(one.get("logprob")), _best(_listed(one.get("top_logprobs"))))
         for one in told

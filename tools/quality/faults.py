@@ -50,7 +50,7 @@ def ended_badly(number: int, answer: Answer) -> Fault | None:
     if answer.ended in ("unreachable", "broken"):
         return Fault("crashed", number, f"the connection ended: {answer.error}", shown)
     if answer.ended == "failed":
-        said = f"HTTP {answer.status}: {answer.error}" if answer.status != 200 else answer.error
+        said = answer.error if answer.status in (200, None) else f"HTTP {answer.status}: {answer.error}"
         return Fault("nan" if tells_nan(answer.error) else "failed", number, said, shown)
     return None
 

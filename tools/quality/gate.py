@@ -17,7 +17,7 @@ from memory.home import Home
 from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, ToolError, tool
-from tools.quality.answer import Answer, Token
+from tools.quality.answer import ALIEN, Answer, Token
 from tools.quality.checked import Checked, CheckServer, Example, Run, Stage, read_run
 from tools.quality.client import Request, Server
 from tools.quality.faults import Fault
@@ -155,6 +155,8 @@ class _Gate:
             runs.append([])
             for prompt in fixed():
                 runs[-1] += self._ask([Request(prompt, TOKENS)], 1)
+                if (said := runs[0][0].error) == ALIEN:
+                    raise ToolError(f"{self.server.url}: {said}; expected an OpenAI-compatible server")
                 if runs[-1][-1].ended not in ("answered", "refused"):
                     return judge_alone(runs[-1], runs[-1], random_weights=self.args.random_weights)
         self.alone = runs[0]
