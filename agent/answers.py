@@ -11,6 +11,7 @@ from agent.best import Best
 from agent.ranking import trust
 from agent.reasons import LEFT, NAMES, refuted
 from agent.recommend import choose, recommend
+from agent.trials import named
 from memory.vocabulary import (
     Answer,
     Because,
@@ -84,7 +85,7 @@ def conclusion(
     if recommendation is not None and measured is not None:
         recommendation = recommendation.model_copy(
             update={
-                "ranked_by": (*recommendation.ranked_by, *measured.loads),
+                "ranked_by": (*_as_launched(measured), *recommendation.ranked_by, *measured.loads),
                 "alternatives": (*measured.others, *recommendation.alternatives),
             }
         )
@@ -124,9 +125,14 @@ def conclusion(
     return Concluded(
         exit_reason="answered",
         exit_code=0,
-        summary=f"{trust(answer).lower()}: {said}",
+        summary=f"{trust(answer).lower()}: {said or named({})}",
         answer=answer,
     )
+
+
+def _as_launched(measured: Best) -> tuple[str, ...]:
+    """Why it is recommended that nothing is chosen, where that was launched."""
+    return () if measured.ran.pairs else (f"{named({})}: {measured.because}",)
 
 
 def _of(rows: Sequence[Row], component: str) -> list[Row]:

@@ -34,6 +34,7 @@ LONG = 8192
 """Tokens of the one load with a long context, where the model has that many."""
 REPEATS, CONTENDERS = 3, 2
 """Launches of each of the settings that gave the most; of how many."""
+_LAUNCHED = (Verdict.NO_STATIC_OBSTACLE, Verdict.UNKNOWN)
 MINUTES = {True: 2.0, False: 20.0}
 """What a launch takes, roughly, of a shrunk model and of a whole one."""
 
@@ -129,9 +130,8 @@ class Shrunk(_Launches):
     def wanted(self, board: Board) -> Iterator[tuple[Pairs, int]]:
         yield {}, 1
         base = _first_right(board, shrunk=True) or {}
-        for one in board.hypotheses.values():
-            if _left(one):
-                yield {**base, one.component: one.backend}, 1
+        for one in _left(board):
+            yield {**base, one.component: one.backend}, 1
 
     def input(self, board: Board, pairs: Pairs, launch: int) -> dict[str, object]:
         return super().input(board, pairs, launch) | {"layers": LAYERS, "rounds": 1, "questions": 0}
@@ -148,7 +148,7 @@ class Whole(_Launches):
         if not any(one.ok for one in launches(board, shrunk=True)):
             return  # what does not start with four layers does not with all
         base = _base(board)
-        left = [one for one in board.hypotheses.values() if _left(one)]
+        left = _left(board)
         made = list(dict.fromkeys(named(one.pairs) for one in launches(board, shrunk=False)))
         first = [base, *({**base, one.component: one.backend} for one in left)]
         new = [pairs for pairs in first if named(pairs) not in made]
@@ -264,12 +264,16 @@ def right(board: Board) -> list[Mapping[str, str]]:
     return [group[0].pairs for group in right_of(launches(board, shrunk=False))]
 
 
-def _left(hypothesis: HypothesisChanged) -> bool:
-    """Whether it is still worth a launch: reading let it through, and nothing refuted it."""
-    row = hypothesis.row
-    if row is None or hypothesis.state is HypothesisState.REFUTED:
-        return False
-    return row.verdict is Verdict.NO_STATIC_OBSTACLE and hypothesis.backend != "auto"
+def _left(board: Board) -> list[HypothesisChanged]:
+    """What is still worth a launch: reading refuses it not, and nothing refuted it. First what reading let
+    through, then what it could not follow."""
+    found = [
+        (_LAUNCHED.index(one.row.verdict), one)
+        for one in board.hypotheses.values()
+        if one.row is not None and one.row.verdict in _LAUNCHED and one.backend != "auto"
+        if one.state is not HypothesisState.REFUTED
+    ]
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
 def _base(board: Board) -> Pairs:

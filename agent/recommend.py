@@ -141,13 +141,13 @@ def recommend(
     settings: Mapping[str, str] | None = None,
     right: Sequence[Mapping[str, str]] = (),
 ) -> Recommendation | None:
-    """The command for ``choices``, None where there are none.
+    """The command for ``choices``; None where there are none, and nothing was right without any.
 
     ``undecided``: components of which reading knows no candidate; the engine chooses there. ``settings``:
     flags of the scenario, under which alone the choices are candidates. ``right``: the backends of each
     server that was right; what was never launched together is not tested.
     """
-    if not choices:
+    if not choices and {} not in right:
         return None
     rows = [row for choice in choices for row in (choice.row, *choice.others)]
     notes = [_note(choice) for choice in choices]

@@ -15,14 +15,14 @@ from fake_generator import add_generator
 from fake_server import fake_engine, fake_model
 from investigations import NAME, QUESTION, documents, setting, sound, transcript
 from test_probe_rungs import program
-from tiny_engine import write_engine
+from tiny_engine import fake_trace, write_engine
 
 from agent.cli.main import run as main
 from agent.cli.run_options import Running
 from agent.execute import batch_functions
 from agent.session import start
 from memory.home import Home
-from memory.vocabulary import Row
+from memory.vocabulary import Row, Verdict
 from transcripts.events import Concluded
 
 CHOICES = {
@@ -67,14 +67,22 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def go(
-    home: Home, site: Path, run: str = "servers", minutes: float | None = None, **behaviour: Any
+    home: Home,
+    site: Path,
+    run: str = "servers",
+    minutes: float | None = None,
+    verdicts: dict[tuple[str, str], Verdict] | None = None,
+    **behaviour: Any,
 ) -> Concluded:
     model = fake_model(site.parent / "model", **behaviour)
     (model / "tokenizer.json").write_text("{}", encoding="utf-8")
     asked = {"environment": str(site), "run": run, "serve": str(model), "gpu_minutes": minutes}
     many = {name: each for name, each in batch_functions().items() if name != "trace_viability"}
     made = setting(
-        batches={**many, **setting().batches},
+        batches={
+            **many,
+            "trace_viability": lambda context, asked: [fake_trace(one, context, verdicts) for one in asked],
+        },
         policy=Running(run, serve="m").policy(),
         interpreter=(Path(sys.executable), site),
     )
@@ -173,6 +181,28 @@ def test_where_the_engines_own_choice_fails_the_others_go_on_from_what_starts(ho
     assert {"attention": "elm", "moe_runner": "birch"} in made
     states = {subject: row.state for subject, row in rows(done).items()}
     assert "refuted" not in states.values(), "nothing failed for a backend that was tried without it"
+
+
+def test_what_reading_could_not_follow_is_launched_and_where_nothing_need_be_chosen_that_is_tested(
+    home: Home, site: Path
+) -> None:
+    declare(site, FEW)
+    none, unknown = Verdict.NOT_APPLICABLE, Verdict.UNKNOWN
+    verdicts = dict.fromkeys([("fp4_gemm", "amber"), ("fp4_gemm", "auto"), ("attention", "elm")], none)
+    verdicts |= {("moe_runner", "auto"): none, ("moe_runner", "amber"): unknown}
+    done = go(home, site, verdicts=verdicts)
+    assert launches(home) == [
+        (shrunk, pairs) for shrunk in (True, False) for pairs in ({}, {"moe_runner": "amber"})
+    ]
+    assert (done.exit_reason, done.exit_code) == ("answered", 0), done.summary
+    assert rows(done)["moe_runner", "amber"].state == "confirmed"
+    assert done.answer is not None
+    found = done.answer.recommendation
+    assert found is not None
+    assert found.tested
+    assert "-backend" not in found.command
+    assert found.ranked_by[0].startswith("the engine's defaults: it served, and nothing was wrong")
+    sound(home, transcript(home))
 
 
 @pytest.mark.parametrize(
