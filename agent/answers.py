@@ -79,8 +79,10 @@ def conclusion(
         for name, mine in by_component.items()
         if name not in chosen and any(row.verdict is Verdict.UNKNOWN and not refuted(row) for row in mine)
     ]
+    served = opened.options.get("serve")
+    launches = understood.target.model_copy(update={"model": str(served)}) if served else understood.target
     recommendation = (
-        None if hopeless else recommend(understood.target, launch, choices, known, undecided, settings, right)
+        None if hopeless else recommend(launches, launch, choices, known, undecided, settings, right)
     )
     if recommendation is not None and measured is not None:
         recommendation = recommendation.model_copy(

@@ -29,9 +29,8 @@ def main():
     if fault == "hang":
         while True:
             time.sleep(60)
-    if FAULT.get("spoils"):
-        Path(FAULT["spoils"]).rename(FAULT["spoils"] + ".away")
-        Path(FAULT["spoils"]).touch()
+    if FAULT.get("removes"):
+        Path(FAULT["removes"]).unlink()
     n = args.num_prompts
     source = random.Random(f"{{args.seed}} {{FAULT.get('launch', '')}}")
     speed = FAULT.get("speed", 1.0) * source.uniform(0.98, 1.02)
@@ -89,8 +88,8 @@ _FILES = {
 
 def add_generator(site: Path, engine: str = "sglang", *, without: str = "", **fault: Any) -> Path:
     """Put the generator of ``engine`` into ``site``. ``fault``: its name, and from which concurrency ``at``;
-    ``speed``, ``accepted`` and ``launch`` change what it claims to have seen; ``spoils``: a folder that it
-    replaces by a file. ``without``: an option."""
+    ``speed``, ``accepted`` and ``launch`` change what it claims to have seen; ``removes``: a file.
+    ``without``: an option."""
     file, options, switches, words, total, e2e, write = _FILES[engine]
     declared = [
         f"    parser.add_argument({name!r}{', type=int' if name in _NUMBERS else ''})"

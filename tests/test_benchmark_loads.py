@@ -30,10 +30,10 @@ SMALL: dict[str, Any] = {"concurrency": (1, 4), "input": 64, "output": 16, "leas
 class Desk:
     """What a tool is given by a person, who has named the interpreter."""
 
-    def __init__(self, home: Home, site: Path, server: Fake) -> None:
+    def __init__(self, home: Home, site: Path, server: Fake, python: Path) -> None:
         self.home = home
         self.servers = {server.url: server.key}
-        self.interpreter = (Path(sys.executable), site)
+        self.interpreter = (python, site)
         self.said: list[str] = []
 
     def progress(self, text: str) -> None:
@@ -44,7 +44,7 @@ class Desk:
 def benchmarked(home: Home, tmp_path: Path) -> Callable[..., Benchmarked]:
     def run(
         engine: str = "sglang", *, server: dict[str, Any] | None = None, loads: dict[str, Any] | None = None,
-        **fault: Any,
+        python: Path = Path(sys.executable), **fault: Any,
     ) -> Benchmarked:  # fmt: skip
         site = add_generator(tmp_path / "site", engine, **fault)
         with Fake(**(server or {})) as fake:
@@ -52,7 +52,7 @@ def benchmarked(home: Home, tmp_path: Path) -> Callable[..., Benchmarked]:
             args = BenchmarkServer(
                 check=check, environment=str(site), engine=engine, loads=Loads(**{**SMALL, **(loads or {})})
             )
-            result = benchmark_server.run(args, Desk(home, site, fake))
+            result = benchmark_server.run(args, Desk(home, site, fake, python))
         assert isinstance(result, Benchmarked)
         return result
 
@@ -148,6 +148,18 @@ def test_a_generator_that_does_not_run_is_tried_once(benchmarked: Callable[..., 
     assert result.because == "no load can be believed: the generator ended with 1: RuntimeError: planted"
     assert result.benchmark is not None
     assert len(result.benchmark.cells) == 1
+
+
+def test_a_check_that_was_passed_is_told_where_the_loads_cannot_go_on(
+    benchmarked: Callable[..., Benchmarked], tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    result = benchmarked(python=python, removes=str(python))
+    assert result.outcome is Outcome.NOT_RUN
+    assert result.because.startswith("not measured: cannot run sglang.bench_serving with")
+    assert result.checked.outcome is Outcome.OK
+    assert result.benchmark is None
 
 
 def test_a_load_that_does_not_end_is_ended_and_the_server_asked(

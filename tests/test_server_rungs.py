@@ -200,7 +200,7 @@ def test_what_reading_could_not_follow_is_launched_and_where_nothing_need_be_cho
     found = done.answer.recommendation
     assert found is not None
     assert found.tested
-    assert "-backend" not in found.command
+    assert found.command == f"python -m sglang.launch_server --model-path {site.parent / 'model'}"
     assert found.ranked_by[0].startswith("the engine's defaults: it served, and nothing was wrong")
     sound(home, transcript(home))
 

@@ -57,13 +57,16 @@ def tried(tmp_path: Path, home: Home) -> Callable[..., Launched]:
     """The result of the tool on a fake that behaves so."""
 
     def run(
-        settings: dict[str, Any] | None = None, asked: dict[str, Any] | None = None, **behaviour: Any
+        settings: dict[str, Any] | None = None,
+        asked: dict[str, Any] | None = None,
+        python: Path = Path(sys.executable),
+        **behaviour: Any,
     ) -> Launched:
         site = fake_engine(tmp_path / "site")
         model = fake_model(tmp_path / "model", **behaviour)
         (model / "tokenizer.json").write_text("{}", encoding="utf-8")
         context = Trying(home)
-        object.__setattr__(context, "interpreter", (Path(sys.executable), site))
+        object.__setattr__(context, "interpreter", (python, site))
         given = {"model": str(model), "device": "cpu", **(settings or {})}
         result = try_server.run(
             TryServer.model_validate(
@@ -230,13 +233,18 @@ def test_a_crash_in_a_crowd_is_told_with_its_traceback(tried: Callable[..., Laun
 LOADS = {"concurrency": [1], "input": 64, "output": 16, "least": 4}
 
 
-@pytest.mark.parametrize(("fault", "why"), [("crash", "no load can be believed"), ("spoils", "cannot keep")])
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [("crash", "no load can be believed"), ("removes", "cannot run sglang.bench_serving with")],
+)
 def test_a_check_that_was_passed_outlives_loads_that_cannot_be_made(
-    fault: str, why: str, tried: Callable[..., Launched], tmp_path: Path, home: Home
+    fault: str, why: str, tried: Callable[..., Launched], tmp_path: Path
 ) -> None:
-    faults = {"crash": {"fault": "crash"}, "spoils": {"spoils": str(home.artifacts)}}
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    faults = {"crash": {"fault": "crash"}, "removes": {"removes": str(python)}}
     add_generator(tmp_path / "site", "sglang", **faults[fault])
-    result = tried(asked={"loads": LOADS, "concurrency": 4, "questions": 0})
+    result = tried(asked={"loads": LOADS, "concurrency": 4, "questions": 0}, python=python)
     assert (result.outcome, result.level) == (Outcome.OK, Level.STRESS)
     assert result.because.startswith(f"not measured: {why}")
     assert result.checked is not None

@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory.artifacts import ArtifactError
 from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, tool
@@ -70,7 +69,7 @@ def benchmark_server(args: BenchmarkServer, context: ToolContext) -> Benchmarked
             site=site,
             tell=context.progress,
         )
-    except (ToolError, ArtifactError) as error:  # what the check found is not lost
+    except ToolError as error:  # what the check found is not lost
         return Benchmarked(
             level=checked.level, outcome=Outcome.NOT_RUN, because=f"not measured: {error}", checked=checked,
             benchmark=None,

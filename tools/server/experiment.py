@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.architecture import ArchitectureError, parse_architecture
-from memory.artifacts import ArtifactError, Artifacts
+from memory.artifacts import Artifacts
 from memory.terms import Level, Outcome
 from memory.vocabulary import Effect
 from tools.base import ToolContext, tool
@@ -134,7 +134,7 @@ class _Trial:
             ) as server:
                 try:
                     outcome, because, level = self._asked(server)
-                except (ToolError, ArtifactError) as error:
+                except ToolError as error:
                     outcome, because, level = self._lost(server, str(error))
         except StartError as error:
             self.found |= {"failure": error.failure, "phases": error.phases}
@@ -253,7 +253,7 @@ class _Trial:
         """The log as an artifact; its folder goes."""
         try:
             kept = Artifacts(self.context.home.artifacts).put(read_head(log, LOG_LIMIT).encode())
-        except (OSError, ArtifactError):
+        except OSError:
             return None
         shutil.rmtree(log.parent, ignore_errors=True)
         return kept
