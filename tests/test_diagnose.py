@@ -588,3 +588,14 @@ def test_what_is_wrong_though_nothing_fails_is_noticed(tmp_path: Path) -> None:
     found_hung = diagnosed(waits * 12).cause
     assert found_hung is not None
     assert (found_hung.kind, found_hung.certain) == ("hang", False)
+
+
+def test_what_a_library_notes_of_all_that_it_tries_is_no_cause() -> None:
+    note = "node:9:9 [0] NCCL INFO NET/Plugin: libnccl-net.so: cannot open shared object file: No such file\n"
+    assert diagnosed(note).cause is None
+    head, _, end = RAISED_IN.format(file="vllm/a.py", function="f", text="x", error="KeyError: 1").partition(
+        "    engine = EngineCore()\n"
+    )
+    cause = diagnosed(f"{head}{note}{end}").cause
+    assert cause is not None
+    assert cause.kind == "defect"

@@ -371,3 +371,35 @@ def test_a_turned_log_of_many_blocks_and_a_long_line_keeps_its_numbers() -> None
     assert sorted(numbers) == list(range(1, len(there) + 1))
     for place in (0, 1, count, len(read) - 1):
         assert there[numbers[place] - 1].startswith(read[place][:1000])
+
+
+FAILED = 'Traceback (most recent call last):\n  File "/v/vllm/a.py", line 1, in f\n    x\n{}\n'
+
+
+def test_quotes_keys_and_times_before_a_line_are_taken_off() -> None:
+    failed = 'Traceback (most recent call last):\n  File "/v/a.py", line 1, in f\n    x\nKeyError: 1'
+    for before in ("> ", "^C[rank0]: ", "2026-03-07 19:22:11 "):
+        lines = f"INFO 11-02 10:14:32 [a.py:1] on\n{failed}".replace("\n", f"\n{before}").split("\n")
+        (found,) = tracebacks(lines)
+        assert (found.line, found.error, found.frames[0].text) == (2, "KeyError", "x"), before
+    (found,) = tracebacks(failed.replace("KeyError: 1", "**KeyError: 1**").split("\n"))
+    assert (found.error, found.message) == ("KeyError", "1")
+
+
+def test_what_was_raised_from_a_connection_that_is_gone_is_not_first() -> None:
+    gone = FAILED.format("ConnectionRefusedError: [Errno 111] Connection refused")
+    chained = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    raised = FAILED.format("requests.exceptions.ConnectionError: Max retries exceeded")
+    own = FAILED.format("KeyError: 'larch'")
+    assert (first := read_log(BytesIO(f"{gone}{chained}{raised}{own}".encode())).first) is not None
+    assert first.error == "KeyError"
+    assert (first := read_log(BytesIO(f"{gone}{chained}{raised}".encode())).first) is not None
+    assert first.error == "ConnectionRefusedError"
+
+
+def test_of_what_only_passes_on_a_failure_that_counts_which_it_passes_on() -> None:
+    raised = "torch._dynamo.exc.BackendCompilerFailed: backend='larch' raised:\nRuntimeError: {}"
+    for inner, name in {"CUDA out of memory": "cuda-out-of-memory", "larch": "inductor"}.items():
+        cause = read_log(BytesIO(FAILED.format(raised.format(inner)).encode())).cause
+        assert cause is not None
+        assert cause.signature.id == name

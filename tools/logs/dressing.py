@@ -26,6 +26,7 @@ _DRESSING = tuple(
         r"\[pod/[^\]]+\] ?",  # kubectl logs --prefix
         r"[\w.-]+ +\| ?",  # docker compose
         r"[│┃║] ?",  # panes of a terminal
+        r"(?:\^[CZ])+",  # keys that a terminal shows
         r">(?: |$)",  # mails, and questions asked of others
         rf" *\| (?={_TIME})",
         rf"\[{_TIME}Z\] ?",  # builds
@@ -38,6 +39,7 @@ _DRESSING = tuple(
         r"\((?:raylet|autoscaler|gcs_server)[^()]*\) ?",  # ray itself
         rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[?[\w./-]+:\d+\] ?)?",  # vllm
         rf"{_TIME} - (?:\S+ - )?{_LEVEL} - (?:\S+ - )?",
+        rf"{_TIME} (?! *[|-])",
         rf"{_LEVEL}:[\w.]+:",  # Python's own logger
     )
 )

@@ -137,8 +137,8 @@ def _first(seen: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Traceback
     after = {match.line for match in matches if match.signature.after}
     causes = [
         one
-        for one in seen
-        if one.error.rpartition(".")[2] not in _FOLLOWING and one.end not in after and one.level not in _MILD
+        for one in _unless_from(seen, after)
+        if one.error.rpartition(".")[2] not in _FOLLOWING and one.level not in _MILD
     ]
     # One without an end may be torn by what other processes wrote; one without anything tells nothing.
     told = next((one for one in causes if one.error), next((one for one in causes if one.frames), None))
@@ -147,6 +147,17 @@ def _first(seen: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Traceback
         lost = {one.line for one in matches if one.signature.after and one.signature.kind != "aftermath"}
         told = next((one for one in seen if one.end in lost and one.level not in _MILD), None)
     return _head(told, seen) if told is not None else None
+
+
+def _unless_from(seen: tuple[Traceback, ...], after: set[int]) -> Iterator[Traceback]:
+    """Those that neither end at one of these lines nor were raised from one that does."""
+    gone: set[str | None] = set()
+    for one in seen:
+        if one.end in after or (one.chained and one.rank in gone):
+            gone.add(one.rank)
+        else:
+            gone.discard(one.rank)
+            yield one
 
 
 def _head(told: Traceback, seen: tuple[Traceback, ...]) -> Traceback:
@@ -179,7 +190,9 @@ def _cause(chain: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Match | 
         own = [match for match in said if one.line <= match.line <= one.end + MESSAGE]
         if own:
             # The exception itself says more than a line of source that is quoted above it.
-            return min(own, key=lambda match: match.line != one.end)
+            named = min(own, key=lambda match: match.line != one.end)
+            passed = (match for match in own if match.line > named.line and not match.signature.wraps)
+            return next(passed, named) if named.signature.wraps else named
     before = (match for match in said if not chain or match.line < chain[0].line)
     return next(before, None)
 
