@@ -29,7 +29,7 @@ from tools.errors import ToolError
 from tools.hardware.gpu import Gpu
 from tools.server import Plan, ServerSettings, launched, plan_launch
 from tools.server.experiment import _fits, try_server
-from tools.server.fit import estimate, will_it_fit
+from tools.server.fit import estimate, longest, will_it_fit
 from tools.server.shrink import shrunk
 from tools.server.trial import Launched, TryServer
 from tools.server.used import Used, used_backends
@@ -209,6 +209,13 @@ def test_a_long_context_is_no_longer_than_the_model_takes(
     assert kept == [64, *([given] if given else [])]
 
 
+def test_no_model_is_loaded_for_requests_that_it_does_not_take(tried: Callable[..., Launched]) -> None:
+    with pytest.raises(
+        ToolError, match=r"requests of 2000\+96 tokens are longer than the 2048 that the server"
+    ):
+        tried(asked={"loads": {"input": 2000, "output": 96}})
+
+
 def test_a_substitution_is_named_and_nothing_more_is_asked(tried: Callable[..., Launched]) -> None:
     result = tried({"backends": {"moe_runner": "marlin"}}, used="triton")
     assert result.outcome is Outcome.SUBSTITUTED
@@ -378,6 +385,25 @@ def test_the_bits_of_a_weight_come_from_the_scheme_that_the_config_tells(
     unquantised = estimate({**QWEN, "vocab_size": 0}, ServerSettings(model="m"), None).weights
     found = estimate({**QWEN, "quantization_config": scheme}, ServerSettings(model="m"), None).weights
     assert found == pytest.approx(plain - unquantised + unquantised * bits / 16, rel=0.003)
+
+
+@pytest.mark.parametrize(
+    ("more", "tokens"),
+    [
+        ({}, 40960),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, 163840),
+        ({"rope_scaling": {"factor": 1e308}}, None),
+        ({"rope_scaling": [4]}, 40960),
+        ({"max_position_embeddings": "many"}, None),
+    ],
+)
+def test_the_longest_request_is_told_by_the_config(
+    more: dict[str, Any], tokens: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**QWEN, **more}), encoding="utf-8")
+    assert longest(ServerSettings(model=str(tmp_path))) == tokens
+    assert longest(ServerSettings(model=str(tmp_path), context_length=99)) == 99
+    assert longest(ServerSettings(model="a/name")) is None
 
 
 def test_a_plan_can_be_had_again(planned: Callable[..., Plan]) -> None:
@@ -613,6 +639,8 @@ def test_a_folder_is_named_from_where_the_person_is_and_no_model_is_loaded_for_l
             ["--model", "/no/such"],
             "--model /no/such: there is no such file or folder, nor is it a name on a hub",
         ),
+        (["--dtype", "b f"], "--dtype, 'b f': expected one word"),
+        (["--memory-fraction", "nan"], "nan is no number that ends"),
         (["--python", "/no/such"], "'/no/such' does not exist"),
         (["--script", "/no/such/x.sh"], "--script /no/such/x.sh cannot be written"),
     ],

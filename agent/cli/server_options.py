@@ -11,6 +11,7 @@ import click
 from agent.cli.common import CommandError, Finite, engine_option, progress
 from agent.cli.given import there_or_named
 from agent.cli.run_options import Place
+from agent.text import shorten
 
 if TYPE_CHECKING:
     from memory.home import Home
@@ -44,7 +45,7 @@ def server_options(function: Function) -> Function:
                 "--context-length", type=click.IntRange(1), metavar="N", help="Tokens of one request."
             ),
             click.option(
-                "--memory-fraction", type=click.FloatRange(0, 1, min_open=True), metavar="F",
+                "--memory-fraction", type=Finite(0, 1, min_open=True), metavar="F",
                 help="Of a GPU's memory, for weights and cache.",
             ),
             click.option("--load-format", metavar="NAME", help="dummy makes the weights up."),
@@ -102,12 +103,16 @@ def planned(home: Home, given: dict[str, Any]) -> Plan:
         progress(f"shrunk to {made.layers} of {made.of} layers with made-up weights: says nothing of quality")
     from pydantic import ValidationError
 
+    from tools.server.plan import TYPED
+
     try:
         typed = ServerSettings.model_validate(settings)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CommandError(f"{where}: {first['msg']}") from None
+        place = [str(one) for one in first["loc"]]
+        where = ".".join([TYPED.get(place[0], place[0]), *place[1:]])
+        what = "expected one word" if first["type"] == "string_pattern_mismatch" else first["msg"]
+        raise CommandError(f"{where}, {shorten(str(first['input']), 80)!r}: {what}") from None
     python = given["python"] or beside(environment)
     return plan_launch(
         home,

@@ -29,7 +29,7 @@ from tools.hardware.gpu import Gpu
 from tools.quality.checked import Checked, CheckServer
 from tools.quality.gate import check_server, stored_run
 from tools.server.failure import Failure
-from tools.server.fit import GIB, will_it_fit
+from tools.server.fit import GIB, longest, will_it_fit
 from tools.server.gpus import choose_gpus
 from tools.server.plan import Plan, plan_launch
 from tools.server.ready import StartError
@@ -72,7 +72,8 @@ def try_server(args: TryServer, context: ToolContext) -> Launched:
     )
     _fits(settings, gpus)
     if args.loads is not None:
-        generator_of(plan.environment, settings.engine)  # before a model is loaded for what it cannot do
+        _takes(settings, args.loads)  # before a model is loaded for what it cannot do
+        generator_of(plan.environment, settings.engine)
     if args.reference_run is not None:
         stored_run(context.home, args.reference_run)
     looked = audit([gpu.uuid for gpu in gpus], plan.versions) if gpus else []
@@ -97,6 +98,16 @@ def _fits(settings: ServerSettings, gpus: Sequence[Gpu]) -> None:
         raise ToolError(
             f"it does not fit: weights of {fit.weights / GIB:.2f} GiB for each GPU, which has "
             f"{min(sizes) / GIB:.2f} GiB; divide it over more of them (--tp), or take a smaller one"
+        )
+
+
+def _takes(settings: ServerSettings, loads: Loads) -> None:
+    """Raises :class:`ToolError` where a request of the loads is longer than the model takes."""
+    most = longest(settings)
+    if most is not None and loads.input + loads.output > most:
+        raise ToolError(
+            f"requests of {loads.input}+{loads.output} tokens are longer than the {most} that the "
+            "server takes; ask for shorter ones (--input, --output)"
         )
 
 

@@ -61,14 +61,32 @@ def will_it_fit(settings: ServerSettings, gpu_bytes: int | None) -> Fit | None:
     file = folder / "config.json"
     if not file.is_file():
         return None
-    try:
-        config = json.loads(read_head(file, 4 << 20))
-    except (ValueError, RecursionError):
-        config = None
-    if not isinstance(config, dict):
+    if (config := _config(file)) is None:
         raise ToolError(f"{file} is no model's config; expected a JSON object")
     size = _on_disk(folder)
     return estimate(config, settings, gpu_bytes, size if settings.load_format != "dummy" else 0)
+
+
+def longest(settings: ServerSettings) -> int | None:
+    """Tokens of the longest request that may be taken; None where nothing tells. Positions may be scaled."""
+    if settings.context_length is not None:
+        return settings.context_length
+    text = _text(_config(Path(settings.model) / "config.json") or {})
+    scaling = text.get("rope_scaling") or text.get("rope_parameters")
+    factor = scaling.get("factor") if isinstance(scaling, dict) else None
+    times = factor if isinstance(factor, int | float) and factor > 1 else 1
+    try:
+        return int(_number(text, "max_position_embeddings") * times) or None
+    except (ToolError, ValueError, OverflowError):
+        return None
+
+
+def _config(file: Path) -> dict[str, Any] | None:
+    try:
+        config = json.loads(read_head(file, 4 << 20))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return config if isinstance(config, dict) else None
 
 
 def _on_disk(folder: Path) -> int:
