@@ -522,15 +522,21 @@ def test_of_answers_no_more_is_told_than_was_asked() -> None:
 
 
 @pytest.fixture
-def checks(tmp_path: Path) -> Callable[..., list[str]]:
-    """``agent serve --check`` on a fake that behaves so, in words."""
+def serves(tmp_path: Path) -> Callable[..., list[str]]:
+    """``agent serve`` of a fake that behaves so, in words."""
 
     def words(*more: str, **behaviour: Any) -> list[str]:
         site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", **behaviour)
         where = ["-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model)]
-        return ["serve", *where, "--cpu", "--check", "--rounds", "1", "--questions", "0", *more]
+        return ["serve", *where, "--cpu", *more]
 
     return words
+
+
+@pytest.fixture
+def checks(serves: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """``agent serve --check``, likewise."""
+    return lambda *more, **how: serves("--check", "--rounds", "1", "--questions", "0", *more, **how)
 
 
 @pytest.fixture
@@ -661,11 +667,29 @@ def test_what_would_be_overridden_ignored_or_noticed_late_is_refused(
 
 
 def test_options_of_a_check_are_not_ignored_without_one(
-    checks: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+    serves: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [one for one in checks("--rounds", "2") if one != "--check"]
-    assert main(asked) == 2
+    assert main(serves("--rounds", "2")) == 2
     assert "give --check too" in capsys.readouterr().err
+
+
+def test_one_that_is_kept_runs_on_until_it_is_stopped(serves: Callable[..., list[str]], home: Home) -> None:
+    failed = agent(*serves("--keep", crash="import"), home=home.root)
+    assert failed.returncode == 1, failed.stderr
+    assert "import_failed" in failed.stdout
+    try:
+        kept = agent(*serves("--keep", "--json"), home=home.root)
+        assert kept.returncode == 0, kept.stderr
+        server = json.loads(kept.stdout)
+        listed = json.loads(agent("serve", "list", "--json", home=home.root).stdout)
+        assert [one["name"] for one in listed["servers"]] == [server["name"]]
+        stopped = agent("serve", "stop", server["name"][:6], home=home.root)
+        assert (stopped.returncode, stopped.stdout) == (0, f"ended {server['name']}\n")
+    finally:
+        agent("serve", "stop", "--all", home=home.root)
+    assert agent("serve", "list", home=home.root).stdout == "no server of ours runs\n"
+    left = {path.name for path in (home.root / "servers").rglob("*") if path.is_file()}
+    assert left == {"server.log"}
 
 
 def test_what_made_no_difference_to_a_failure_waits_until_all_else_was_launched(

@@ -41,18 +41,17 @@ def kept(home: Home, *, as_json: bool) -> int:
         )
     try:
         document = _awaited(process, answer, told)
+        last = [line for line in told.read_text("utf-8", "replace").splitlines() if line.strip()]
     except BaseException:
         process.terminate()
         process.wait(ENDING)
         raise
-    finally:
+    finally:  # what it says from now on nobody reads
         answer.unlink(missing_ok=True)
-    if document is None:
-        last = [line for line in told.read_text("utf-8", "replace").splitlines() if line.strip()]
         told.unlink(missing_ok=True)
+    if document is None:
         raise CommandError(last[-1].removeprefix("agent: ") if last else "it ended and said nothing", 1)
     if "failure" in document:
-        told.unlink(missing_ok=True)
         if as_json:
             emit(document)
         else:
