@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from compiled import cubin, fat_binary, image, library
 from viability_fixtures.seams import SEAMS, SERVER_ARGS, add_seams
-from viability_fixtures.support import ELM, METHOD, Engine, before_elm
+from viability_fixtures.support import ELM, METHOD, WEAVE, Engine, before_elm
 
 from memory.vocabulary import Because, Verdict
 from tools.viability.trace import Trace, trace_many
@@ -75,6 +75,47 @@ def test_a_layer_is_given_what_the_module_in_front_of_it_makes(engine: Engine) -
         assert (row.verdict, row.because) == (Verdict.BLOCKED, Because.OPTION), arch
         assert row.evidence[0].line == engine.line(METHOD, "x = x.ids")
         assert engine.trace("amber", arch).row.verdict is Verdict.NO_STATIC_OBSTACLE
+
+
+FAST = """
+FAST = None
+SLOW = None
+
+
+def initialize_weave_config(server_args):
+    global WEAVE_BACKEND, FAST, SLOW
+    backend = server_args.weave_backend
+    if backend == "fern":
+        from minilib import mm_small
+
+        FAST = mm_small
+    elif backend == "dune":
+        import otherlib
+
+        SLOW = otherlib.kernel
+    WEAVE_BACKEND = WeaveBackend(backend)
+"""
+CHOSEN = """        if weave.FAST is not None:
+            return weave.FAST(x, layer.weight, backend="b")
+        elif weave.SLOW is not None:
+            return weave.SLOW(x)
+        elif get_weave_backend().is_amber() and layer.weight.requires_grad:
+            return None
+        return torch.matmul(x, layer.weight)
+"""
+
+
+def test_a_global_that_start_up_leaves_as_it_was_depends_on_the_option_too(engine: Engine) -> None:
+    """One value fills it with a kernel; the others get past the test of it, and all run what follows."""
+    text = (engine.root / WEAVE).read_text(encoding="utf-8")
+    start, end = text.index("def initialize_weave_config"), text.index("def get_weave_backend")
+    engine.add(WEAVE, text[:start] + FAST.lstrip() + "\n\n" + text[end:])
+    engine.edit(METHOD, "        backend = get_weave_backend()\n", CHOSEN)
+    engine.edit(METHOD, "import torch\n", "import torch\n\nfrom sglang.srt import weave\n")
+    assert engine.verdicts("fern", "sm90", "sm100") == {"sm90": "blocked", "sm100": "no_static_obstacle"}
+    assert engine.verdicts("flax", "sm90", "sm120") == dict.fromkeys(("sm90", "sm120"), "rerouted")
+    assert engine.verdicts("auto", "sm90") == {"sm90": "no_static_obstacle"}
+    assert engine.verdicts("dune", "sm100") == {"sm100": "unknown"}
 
 
 # -- options whose values are names in a table ----------------------------------------------------

@@ -306,6 +306,7 @@ class Settings(Given):
         """Run a start-up function that fills a module's global from the options."""
         m.globals[module.name, name] = None
         args = [self.options_object(m) for _ in writer.args.args]
+        consulted, misfits = len(m.consulted), len(m.misfits)
         try:
             call_function(m, Function(writer, module), args, {}, None, None)
         except Raised:
@@ -313,7 +314,12 @@ class Settings(Given):
             m.globals.pop((module.name, name), None)
             raise
         value = m.globals.pop((module.name, name), None)
-        return NOT_NONE if bare(value) is None else value
+        if bare(value) is not None:
+            return value
+        alone = module.global_writers[name] == [writer] and len(m.misfits) == misfits
+        if alone and len(m.consulted) > consulted:
+            return taint(value, of(Kind.OPTION))  # the option's value leaves it as it was
+        return NOT_NONE
 
 
 def _puts_of_self(cls: ast.ClassDef, attribute: str) -> list[ast.expr]:

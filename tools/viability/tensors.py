@@ -25,6 +25,7 @@ from tools.viability.profile import libraries
 
 DTYPES: dict[str, str] = libraries()["torch"]["aliases"]
 DTYPE_NAMES = frozenset(libraries()["torch"]["dtypes"])
+FLAGS: dict[str, bool] = libraries()["torch"]["flags"]
 MAKERS = frozenset(libraries()["torch"]["makers"])
 
 
@@ -66,8 +67,8 @@ def tensor_attribute(v: Tensor, name: str) -> Any:
         return Tensor(shape, v.dtype)
     if name == "device":
         return Open("device", {"type": "cuda", "index": 0})
-    if name == "is_cuda":
-        return True
+    if name in FLAGS:
+        return FLAGS[name]
     if name == "ndim":
         return Tainted(len(known), of(Kind.SOFT)) if known else RUNTIME
 

@@ -80,8 +80,12 @@ def _if(m: Machine, node: ast.If, frame: Frame) -> None:
         note_gate(m, site, depends, passed=not refuses(taken))
     condition = Condition(depends, site)
     if taken:
+        depth = len(m.conditions) + 1
         with m.under(frame, condition):
             run(m, taken, frame)
+            concluded = m.conditions[depth:]
+        for one in concluded:  # from exits of the branch that is taken: what follows it follows them too
+            m.assume(frame, one)
     if other and leaves(other):
         m.assume(frame, Condition(depends, site))
 

@@ -139,6 +139,8 @@ def _singleton(m: Machine, module: Module, name: str, value: Any) -> Any:
         return value
     for writer in writers:
         if m.facts.reads_options(writer):
+            if m.active.get(id(writer)):
+                return value  # while it runs, what it has not come to yet is as it was
             return m.facts.initialise(m, module, name, writer)
     if all(_tests_for_none(writer, name) for writer in writers):
         return value
