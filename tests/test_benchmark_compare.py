@@ -239,6 +239,44 @@ def test_a_benchmark_is_recorded_and_compared_by_its_id_or_file(
     assert run(["replay", first["transcript"], "--verify"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ({"figures": [1]}, 2, "is no benchmark"),
+        ({"input": None}, 2, "is no benchmark"),
+        ({"figures": {"output_throughput": {"value": "x", "unit": ""}}}, 2, "is no benchmark"),
+        ({"figures": {"output_throughput": {"value": -5, "unit": ""}}}, 1, "some of its figures are none"),
+        (
+            {"figures": {"output_throughput": {"value": math.nan, "unit": ""}}},
+            1,
+            "some of its figures are none",
+        ),
+        ({"figures": {"output_throughput": {"value": 0, "unit": ""}}}, 1, "no load was measured"),
+        ({"concurrency": 10**400}, 1, "no load was measured"),
+    ],
+)
+def test_figures_that_are_none_are_not_compared(
+    change: dict[str, Any],
+    code: int,
+    says: str,
+    measured: Callable[..., dict[str, Any]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    good = measured()
+    (tmp_path / "good.json").write_text(json.dumps(good))
+    for cell in good["launches"][0]["benchmark"]["cells"]:
+        cell |= change
+    (tmp_path / "bad.json").write_text(json.dumps(good))
+    page = tmp_path / "c.html"
+    assert (
+        run(["compare", *(str(tmp_path / f"{name}.json") for name in ("good", "bad")), "--html", str(page)])
+        == code
+    )
+    told = capsys.readouterr()
+    assert says in told.out + told.err
+
+
 def test_a_server_that_fails_the_gate_is_not_measured(measured: Callable[..., dict[str, Any]]) -> None:
     found = measured(code=1, server={"fault": "characters"})
     assert found["launches"][0]["outcome"] == "wrong"
@@ -305,3 +343,6 @@ def test_what_is_no_benchmark_is_refused(
     file.write_text(text)
     assert run(["compare", str(file), str(file)]) == 2
     assert "is no benchmark" in capsys.readouterr().err
+    file.write_text('{"launches": []}')
+    assert run(["compare", str(file), str(file)]) == 2
+    assert "measured no server" in capsys.readouterr().err

@@ -120,9 +120,18 @@ def _of_file(path: Path) -> list[dict[str, Any]]:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         launches = None
-    if not isinstance(launches, list) or not all(isinstance(one, dict) for one in launches):
-        raise CommandError(f"{path} is no benchmark; expected what agent benchmark --json printed")
-    return launches
+    from pydantic import TypeAdapter, ValidationError
+
+    from tools.benchmark.loads import Measured
+
+    try:
+        found = TypeAdapter(list[dict[str, Any]]).validate_python(launches)
+        TypeAdapter(list[Measured | None]).validate_python([one.get("benchmark") for one in found])
+    except ValidationError:
+        raise CommandError(f"{path} is no benchmark; expected what agent benchmark --json printed") from None
+    if not found:
+        raise CommandError(f"{path} measured no server")
+    return found
 
 
 def _write(path: str, pieces: Iterable[str]) -> None:

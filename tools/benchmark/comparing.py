@@ -6,6 +6,7 @@ tokens come several at a time: there it counts chunks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -104,10 +105,12 @@ def side_of(name: str, results: Sequence[Mapping[str, Any]]) -> Side:
             if cell["warmup"]:
                 continue
             speculative = speculative or bool(cell["speculative"])
-            if cell["outcome"] == "ok":
-                cells[key] = cell
-            else:
+            if cell["outcome"] != "ok":
                 failed.append(f"launch {number}, c={key.concurrency}: {cell['refused'][0]}")
+            elif any(not math.isfinite(one["value"]) or one["value"] < 0 for one in cell["figures"].values()):
+                failed.append(f"launch {number}, c={key.concurrency}: some of its figures are none")
+            else:
+                cells[key] = cell
         if cells:
             launches.append(cells)
     return Side(name, settings, itl, tuple(launches), tuple(failed), speculative)
@@ -170,16 +173,20 @@ def _by_token(*sides: Side) -> bool:
 
 def _another_load(base: Side, other: Side, key: Key) -> str | None:
     for total in TOTALS:
-        one, two = base.values(key, total), other.values(key, total)
-        pairs = zip(_per_request(base, key, one), _per_request(other, key, two), strict=False)
-        if any(abs(mine / theirs - 1) > APART for mine, theirs in pairs):
+        pairs = zip(_per_request(base, key, total), _per_request(other, key, total), strict=False)
+        if any(abs(mine - theirs) > APART * theirs for mine, theirs in pairs):
             return f"c={key.concurrency}: {total.replace('_', ' ')} differ by more than {100 * APART:.0f} %"
     return None
 
 
-def _per_request(side: Side, key: Key, totals: Sequence[float]) -> list[float]:
-    prompts = [one[key]["prompts"] for one in side.launches if key in one]
-    return [total / number for total, number in zip(totals, prompts, strict=True)]
+def _per_request(side: Side, key: Key, total: str) -> list[float]:
+    """For each launch that tells."""
+    cells = [one[key] for one in side.launches if key in one]
+    return [
+        float(cell["figures"][total]["value"]) / cell["prompts"]
+        for cell in cells
+        if total in cell["figures"] and cell["prompts"]
+    ]
 
 
 @dataclass(frozen=True)
@@ -201,7 +208,7 @@ def points(sides: Iterable[Side]) -> list[Point]:
     for side in sides:
         for key in side.keys():  # noqa: SIM118 - a method
             times, totals = side.values(key, "median_tpot"), side.values(key, "output_throughput")
-            if times and totals and not _bursts(side, key):
+            if min(times, default=0) > 0 and totals and not _bursts(side, key):
                 total = mean(totals)
                 user = mean([1000 / value for value in times]).value
                 found.append(Point(side.name, key, user, total.value, total.half))
@@ -235,8 +242,11 @@ def winners(sides: Sequence[Side]) -> list[Winner]:
     for key in sorted({key for side in sides for key in side.keys()}):  # noqa: SIM118 - a method
         there = [(side, side.values(key, "output_throughput")) for side in sides]
         ranked = sorted(
-            ((side, values) for side, values in there if values), key=lambda one: -mean(one[1]).value
+            ((side, values) for side, values in there if min(values, default=0) > 0),
+            key=lambda one: -mean(one[1]).value,
         )
+        if not ranked:
+            continue
         best, values = ranked[0]
         if len(ranked) == 1:
             found.append(Winner(key, None, best.name, None, f"only {best.name} was measured here"))
