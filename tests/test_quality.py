@@ -388,6 +388,20 @@ def test_what_answers_otherwise_than_a_server_of_models_is_none(home: Home) -> N
         assert checked(home, server).outcome is Outcome.STRESS_FAILED, "it has answered before"
 
 
+def test_a_stored_run_is_held_against_no_question_that_it_was_not_asked(home: Home) -> None:
+    with Fake() as server:
+        run = checked(home, server, questions=0).run
+        found = checked(home, server, questions=4, reference_run=run)
+        assert run is not None
+        asked = len(server.seen)
+        with pytest.raises(ToolError, match="asked with --seed 0; ask with the same"):
+            checked(home, server, questions=4, seed=1, reference_run=run)
+        assert len(server.seen) == asked, "which is known before anything is asked"
+    paired = next(one for one in found.stages if one.name == "paired")
+    assert paired.because.endswith(" of 4 questions right, the stored run was asked none of them")
+    assert found.stages[-1].name == "oracle"
+
+
 def test_a_stored_run_that_is_none_is_refused(home: Home, tmp_path: Path) -> None:
     with Fake() as server, pytest.raises(ToolError, match="no stored run"):
         checked(home, server, reference_run=Artifacts(home.artifacts).put(b'{"format": 1}'))

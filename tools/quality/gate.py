@@ -45,6 +45,9 @@ def check_server(args: CheckServer, context: ToolContext) -> Checked:
     if masked := masking(args.engine, args.settings):
         raise ToolError(f"{masked} hides NaN from whoever asks; start the server without it, then check it")
     reference = _reference(args, context)
+    asks = args.questions and not args.random_weights
+    if asks and isinstance(reference, Run) and reference.seed != args.seed:
+        raise ToolError(f"the stored run asked with --seed {reference.seed}; ask with the same")
     return _Gate(args, context, server, reference).run()
 
 
@@ -198,27 +201,29 @@ class _Gate:
     def _paired(self) -> Judged | None:
         if self.args.random_weights or not self.args.questions:
             return None
-        if isinstance(self.reference, Run) and self.reference.seed != self.args.seed:
-            raise ToolError(f"the stored run asked with --seed {self.reference.seed}; ask with the same")
         self.asked = questions(self.args.seed, self.args.questions)
         self.right = self._answered(self.server, self.asked)
-        if self.reference is None:
-            right = sum(self.right)
-            figures = {"questions": float(len(self.asked)), "right": float(right)}
-            return Judged(
-                Outcome.OK, f"{right} of {len(self.asked)} questions right, beside no reference", figures
-            )
-        if isinstance(self.reference, Run):
-            known = dict(zip(self.reference.questions, self.reference.right, strict=True))
-            both = [place for place, one in enumerate(self.asked) if one.prompt in known]
+        if isinstance(self.reference, Server):
+            return self._paired_with(self.reference)
+        run = self.reference
+        known = {} if run is None else dict(zip(run.questions, run.right, strict=True))
+        both = [place for place, one in enumerate(self.asked) if one.prompt in known]
+        if both:
             theirs = [known[self.asked[place].prompt] for place in both]
             # It cannot be asked other questions, so one answer must be enough.
             return judge_paired([self.right[place] for place in both], theirs, doubt=SURE, again=True)
-        judged = judge_paired(self.right, self._answered(self.reference, self.asked), again=False)
+        figures = {"questions": float(len(self.asked)), "right": float(sum(self.right))}
+        beside = "beside no reference" if run is None else "the stored run was asked none of them"
+        return Judged(
+            Outcome.OK, f"{sum(self.right)} of {len(self.asked)} questions right, {beside}", figures
+        )
+
+    def _paired_with(self, reference: Server) -> Judged:
+        judged = judge_paired(self.right, self._answered(reference, self.asked), again=False)
         if judged.again:
             self.context.progress("fewer right than the reference: other questions decide")
             more = questions(self.args.seed + 1_000_003, self.args.questions)
-            mine, theirs = self._answered(self.server, more), self._answered(self.reference, more)
+            mine, theirs = self._answered(self.server, more), self._answered(reference, more)
             judged = judge_paired(mine, theirs, again=True)
         return judged
 
