@@ -91,6 +91,23 @@ def test_a_server_that_was_asked_to_end_is_killed_in_the_end() -> None:
     assert told(diagnosed(f"{WELL}Killed\nSIGTERM received. signum=None\n")) == "memory likely"
 
 
+READY = "INFO:     Application startup complete.\n"
+
+
+@pytest.mark.parametrize("ready", [READY, 'INFO: 10.0.0.1:5 - "GET /v1/models HTTP/1.1" 200 OK\n'])
+def test_what_ended_before_a_server_was_ready_is_not_that_server(ready: str) -> None:
+    for other in ("bash: larch: command not found", "Killed", "Error response from daemon: larch"):
+        assert told(diagnosed(f"{other}\n{WELL}{ready}")) == "nothing"
+        assert told(diagnosed(f"{other}\n{WELL}")) != "nothing"
+    assert told(diagnosed(f"{WELL}{ready}Killed\n{WELL}{ready}")) == "memory likely"
+
+
+def test_what_a_server_says_of_an_end_as_of_no_failure_is_none() -> None:
+    said = "[a.py:1] Sending SIGKILL to what has not stopped within 5 s\n"
+    assert told(diagnosed(f"WARNING 11-02 10:00:00 {said}")) == "nothing"
+    assert told(diagnosed(f"ERROR 11-02 10:00:00 {said}")) == "memory likely"
+
+
 ANNOUNCED = "Exception ignored in: <function Larch.__del__ at 0x7f>"
 IGNORED = f"""\
 {ANNOUNCED}

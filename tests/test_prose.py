@@ -23,6 +23,8 @@ PROSE = {
     "a sentence over two lines": f"If it ends while it loads and you see\n{FULL}, use less.\n",
     "a conversation": f"User: mine says {FULL}\nAssistant: You get RuntimeError: {FULL} when it is full.\n",
     "a prompt in a record": f"INFO 11-02 10:00:00 [a.py:9] Received: prompt: 'why {FULL}', params: x\n",
+    "an answer in a record": f"INFO 11-02 10:00:00 [a.py:9] Generated response x: output: 'see {FULL}', n: 1\n",
+    "what a model thinks": f"INFO 11-02 10:00:00 [a.py:9] reasoning_content='{FULL}', n=1\n",
     "a long prompt": f"[2026-01-01 10:00:00] Receive: obj=A(text='{'x ' * 3000}RuntimeError: {FULL}')\n",
     "a request": f'{{"messages": [{{"role": "user", "content": "I get {FULL}"}}]}}\n',
     "how a process ends": "Note that a server which ends with exit code 137 had too little memory.\n",
@@ -38,6 +40,7 @@ RECORDS = (
     "python: x.cu:12: void f(): Assertion `index < 0` failed.",
     f"ERROR 11-02 10:00:00 [core.py:1] You got {FULL}",
     f"2026-09-22T06:50:05Z we ran into {FULL} and stop",
+    f"INFO 11-02 10:00:00 [a.py:9] Command output: '{FULL}'",
     f"Worker failed with error '{FULL}. Tried",
     f'{{"error": {{"message": "{FULL}"}}}}',
 )

@@ -41,6 +41,18 @@ _TRACEBACK = Signature(
 )
 
 
+_READY = Signature(
+    id="ready",
+    pattern=r'Application startup complete|[Ll]istening on \S|HTTP/[\d.]+" 200\b',
+    outcome=Outcome.OK,
+    kind="ready",
+    advice="",
+    sources=(),
+    fatal=False,
+)
+"""A server that serves, whichever it is."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """What a log shows. ``first`` and ``cause`` are None where nothing in it says what failed."""
@@ -63,7 +75,7 @@ class Reading:
 
 @cache
 def _scanner(also: tuple[Signature, ...]) -> Scanner:
-    return Scanner((*signatures(), _TRACEBACK, *also))
+    return Scanner((*signatures(), _TRACEBACK, _READY, *also))
 
 
 def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
@@ -73,6 +85,7 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     """
     found = list(_scanner(also).scan(log))
     begun = [match for match in found if match.signature is _TRACEBACK]
+    ready = min((match.line for match in found if match.signature is _READY), default=0)
     seen = tuple(_tracebacks(log, begun))
     ignored = [] if _is_all(seen, log) else [one for one in seen if one.ignored]
     seen = tuple(one for one in seen if one not in ignored)
@@ -82,7 +95,9 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
         if match.signature.outcome is Outcome.NOT_RUN
         or not (
             is_notice(match)
+            or match.signature is _READY
             or _within(match, ignored, 0)
+            or (match.signature.ends and _went_on(match, ready))
             or (not _within(match, seen) and speaks(match, log))
         )
     ]
@@ -96,6 +111,11 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     # Some of what follows a failure follows a plain end too.
     after = any(match.signature.after and match.signature.fatal for match in matches) or bool(seen)
     return Reading(seen, matches, first, chain, cause, after and first is None and cause is None, more)
+
+
+def _went_on(match: Match, ready: int) -> bool:
+    """Whether what ended is not the server: one became ready after it, or it is told of as no failure."""
+    return match.line < ready or undress(match.text).level in _MILD
 
 
 def _is_all(seen: Sequence[Traceback], log: BinaryIO) -> bool:
