@@ -13,6 +13,8 @@ from tools.diagnosis.diagnose import Diagnosis, diagnose
 LINES = """\
 memory likely|Killed
 memory likely|./run.sh: line 12:  4242 Killed                  python -m sglang.launch_server --model m
+memory likely|[1]+  Killed                  vllm serve m
+memory likely|[1]  + 4242 killed     vllm serve m
 memory likely|zsh: killed     python -m sglang.launch_server
 memory likely|vllm-1 exited with code 137
 memory likely|    Exit Code:    137
@@ -27,6 +29,7 @@ memory certain|vllm-0   0/1     OOMKilled   3 (20s ago)   5m
 memory certain|vllm.service: Failed with result 'oom-kill'.
 memory certain|(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed
 fault likely|./run.sh: line 2: 99 Aborted                 (core dumped) vllm serve m
+fault likely|[2]-  Aborted                 (core dumped) vllm serve m
 fault likely|exited with code 134
 fault likely|Segmentation fault (core dumped)
 fault likely|Main process exited, code=dumped, status=11/SEGV
