@@ -22,11 +22,12 @@ def to_write(option: str, path: str | Path | None) -> None:
 
 
 def there_or_named(option: str, text: str) -> str:
-    """A path that is there, as seen from anywhere; or a name on a hub. What can be neither is refused."""
-    path = Path(text)
+    """A path that is there, as seen from anywhere; or a name on a hub, or an address. What can be none of them
+    is refused."""
+    path = Path(text).expanduser()
     if path.exists():
         return str(path.absolute())
-    if text.startswith((".", "/", "~")) or text.count("/") > 1:
+    if text.startswith((".", "/", "~")) or (text.count("/") > 1 and "://" not in text):
         raise CommandError(f"{option} {text}: there is no such file or folder, nor is it a name on a hub")
     return text
 

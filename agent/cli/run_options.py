@@ -95,7 +95,7 @@ class Running:
             return None
         if self.serve is None:
             raise CommandError(f"--run {self.run} launches servers; say of which model: --serve PATH")
-        if not (model := Path(self.serve)).is_dir():
+        if not (model := Path(self.serve).expanduser()).is_dir():
             raise CommandError(
                 f"--serve {self.serve}: there is no such folder; expected a model's, with its config.json "
                 "and its tokenizer: a shrunk copy of it is launched first"

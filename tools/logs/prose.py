@@ -43,8 +43,8 @@ _GOES_ON = re.compile(
     r"|when|whenever|if|after|because)\b"
 )
 _SPEAKS = re.compile(
-    r"(?i)(?:(?<![a-z])(?:prompts?|text|content|input|query|question|instruction|answer|completion)|[:,] output)"
-    r"[\"']?\s*[:=]\s*\[?([\"'])"
+    r"(?i)(?:(?<![a-z])(?:prompts?|text|content|input|query|question|instruction|answer|completion)"
+    r"|[:,] output)[\"']?\s*[:=]\s*\[?([\"'])"
 )
 """What a person or a model said, as servers and clients print it."""
 _NOTICE = re.compile(r"\] NCCL INFO ")
