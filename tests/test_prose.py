@@ -23,7 +23,7 @@ PROSE = {
     "a sentence over two lines": f"If it ends while it loads and you see\n{FULL}, use less.\n",
     "a conversation": f"User: mine says {FULL}\nAssistant: You get RuntimeError: {FULL} when it is full.\n",
     "a prompt in a record": f"INFO 11-02 10:00:00 [a.py:9] Received: prompt: 'why {FULL}', params: x\n",
-    "an answer in a record": f"INFO 11-02 10:00:00 [a.py:9] Generated response x: output: 'see {FULL}', n: 1\n",
+    "an answer in a record": f"INFO 11-02 10:00:00 [a.py:9] Answered: output: 'see {FULL}', n: 1\n",
     "what a model thinks": f"INFO 11-02 10:00:00 [a.py:9] reasoning_content='{FULL}', n=1\n",
     "a long prompt": f"[2026-01-01 10:00:00] Receive: obj=A(text='{'x ' * 3000}RuntimeError: {FULL}')\n",
     "a request": f'{{"messages": [{{"role": "user", "content": "I get {FULL}"}}]}}\n',
