@@ -31,6 +31,7 @@ memory certain|(raylet) 1 Workers (tasks / actors) killed due to memory pressure
 fault likely|./run.sh: line 2: 99 Aborted                 (core dumped) vllm serve m
 fault likely|[2]-  Aborted                 (core dumped) vllm serve m
 fault likely|exited with code 134
+fault likely|[12345.678] python[4242]: segfault at 0 ip 00007f sp 00007f error 4 in libx.so.1[7f]
 fault likely|Segmentation fault (core dumped)
 fault likely|Main process exited, code=dumped, status=11/SEGV
 machine likely|Bus error (core dumped)

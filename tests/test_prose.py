@@ -34,6 +34,8 @@ RECORDS = (
     f"RuntimeError: {FULL}. Tried to allocate 2.00 GiB. You can use less.",
     f"    ValueError: {FULL}",
     f"- ImportError: {FULL}",
+    "alloc_buffer: allocating 20000.00 MiB on device 0: cudaMalloc failed: out of memory",
+    'called `Result::unwrap()` on an `Err` value: Os { code: 28, message: "No space left on device" }',
     f"larch could not start: ValueError: {FULL}",
     f"Capture cuda graph failed: {FULL}. You can lower it",
     f"terminate called after throwing an instance\n  what():  {FULL}",

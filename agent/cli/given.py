@@ -22,8 +22,7 @@ def to_write(option: str, path: str | Path | None) -> None:
 
 
 def there_or_named(option: str, text: str) -> str:
-    """A path that is there, as seen from anywhere; or a name on a hub, or an address. What can be none of them
-    is refused."""
+    """A path that is there, as seen from anywhere; or a name on a hub, or an address. Else it is refused."""
     path = Path(text).expanduser()
     if path.exists():
         return str(path.absolute())
