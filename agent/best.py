@@ -91,6 +91,8 @@ def _looked_at(checked: Mapping[str, Any] | None) -> tuple[float, str]:
     figures = stages[PAIRED].get("figures", {}) if PAIRED in stages else {}
     if not figures.get("questions"):
         return 1.0, f"{sound}; whether they are right was not asked"
+    if "reference_right" in figures:
+        return 2.5, "it served, and answered questions as well as its reference did"
     asked, right = figures["questions"], figures["right"]
     return (
         1.0 + right / asked,

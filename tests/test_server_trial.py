@@ -546,8 +546,8 @@ def trying(checks: Callable[..., list[str]], home: Home) -> Callable[..., subpro
 
 
 def test_of_several_launches_what_holds_for_each_is_told() -> None:
-    def checked(number: int, right: float | None) -> Ran:
-        figures = {} if right is None else {"questions": 8.0, "right": right}
+    def checked(number: int, right: float | None, **more: float) -> Ran:
+        figures = {} if right is None else {"questions": 8.0, "right": right, **more}
         stages = [{"name": "paired", "outcome": "ok", "figures": figures}]
         return ran(number, "ok", {}, checked={"stages": stages})
 
@@ -555,6 +555,8 @@ def test_of_several_launches_what_holds_for_each_is_told() -> None:
     assert answers([some, few]).endswith("; beside no reference 2 of 8 questions were right")
     assert answers([some, none, few]).endswith("; whether they are right was not asked")
     assert answers([some, ran(3, "wrong", {})]).endswith("7 of 8 questions were right")
+    beside = checked(4, 7.0, reference_right=6.0)
+    assert answers([beside]) == "it served, and answered questions as well as its reference did"
 
 
 def test_settings_are_tried_on_record_and_can_be_gone_on_with(
