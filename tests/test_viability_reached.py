@@ -39,6 +39,15 @@ def test_a_question_is_no_kernel(engine: Engine) -> None:
     assert any("no kernel call" in note for note in trace.notes)
 
 
+def test_what_a_compiled_module_does_is_not_read(engine: Engine) -> None:
+    """Neither that it is found by its file nor that what it gives is looked at tells what is in it."""
+    engine.add("minilib/far.cpython-312-x86_64-linux-gnu.so", "no library")
+    before_elm(engine, "from minilib import far\ny = far.work(x)\nassert y.dim() == 3\nreturn y")
+    trace = engine.trace("elm", "sm120")
+    assert trace.row.verdict is Verdict.UNKNOWN
+    assert trace.notes[0] == "runs compiled code that was not read: minilib.far.work"
+
+
 def test_a_call_that_ends_in_a_raise_reaches_no_kernel(engine: Engine) -> None:
     """Whether the way comes by is not known, so it refuses nobody; nor does it show that anything runs."""
     before_elm(

@@ -59,7 +59,9 @@ def passed_row(
         row = Row(**common, verdict=verdict, because=because)
         return Judgement(row, hops, [*([why] if why else []), told, *notes])
     # A compiled package whose version the code checks stands or falls with that check.
-    covered = {unknown.test[0].split(".", 1)[0] for _, unknown in m.conditional if unknown.test}
+    given = tuple(f"{crossing.name}(" for crossing in chosen if crossing.fed)
+    tests = [unknown.test[0] for _, unknown in m.conditional if unknown.test]
+    covered = {fact.split(".", 1)[0] for fact in tests if not fact.startswith(given)}
     closed = [
         crossing
         for crossing in chosen

@@ -241,7 +241,7 @@ def import_name(m: Machine, module: Module, target: str, name: str) -> Any:
     if child is not None:
         return child
     if m.world.exists(f"{target}.{name}"):
-        return UNKNOWN  # there, but not readable
+        return m.facts.external(f"{target}.{name}")  # there, but not readable
     if "__getattr__" in source.bindings:
         return call(m, global_name(m, source, "__getattr__"), [name], {}, Frame(source, {}), source.tree)
     # A module that binds nothing at all was not read, or is filled from elsewhere.
