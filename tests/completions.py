@@ -36,6 +36,7 @@ class Fake:
     after: int = 0
     """Requests that are answered before a fault may strike."""
     share: float = 1.0
+    """Of the prompts, which a fault befalls."""
     seed: int = 0
     flat: bool = False
     """As of random weights: no token is likely."""
@@ -153,9 +154,10 @@ class Fake:
             return
         texts = [self.complete(asked, len(batch), place) for place, (asked, _) in enumerate(batch)]
         for place, (asked, done) in enumerate(batch):
-            luck = random.Random(f"{self.seed} {self._batches} {place}").random()
             if done.cancelled():
                 continue
+            # By prompt: how requests come together is for the scheduler to say, what befalls them is not.
+            luck = random.Random(f"{self.seed} luck {asked['prompt']}").random()
             if struck and luck < self.share:
                 done.set_result(self.struck(asked, texts, place))
             else:
