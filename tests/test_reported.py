@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from known import finding, write
 from viability_fixtures.support import COMPONENT, Engine
 
 from agent import reported
@@ -137,6 +138,26 @@ def test_an_account_of_another_family_is_no_conflict(
     words = ["explain", COMPONENT, "amber", "--arch", "sm120", "--json"]
     (one,) = json.loads(asked(engine, *words, *(["--model", named] if named else [])))["reports"]
     assert (one["model"], one["differs"]) == (model, differs)
+
+
+@pytest.mark.parametrize(
+    ("said", "fit"),
+    [
+        ({"lib": "1.0", "other-lib": "2.0"}, "these"),
+        ({"lib": "1.0", "other_lib": "3.0"}, "others"),
+        ({"lib": "1.0", "absent": "3.0"}, "these"),
+        ({"absent": "3.0"}, "unsaid"),
+    ],
+)
+def test_an_account_is_of_these_versions_if_all_that_it_names_are(said: dict[str, str], fit: str) -> None:
+    assert reported._fit(said, {"lib": "1.0", "other-lib": "2.0"}) == fit
+
+
+def test_what_was_only_read_here_is_no_account_of_what_was_seen(home: Home, engine: Engine) -> None:
+    read = finding(component=COMPONENT, backend="amber", engine="sglang")
+    write(home, "one", [read])
+    told(home, CASE)
+    assert [one["outcome"] for one in explained(engine)["reports"]] == ["nan"]
 
 
 def test_an_account_of_another_engine_is_not_told(home: Home, engine: Engine) -> None:

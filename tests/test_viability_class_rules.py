@@ -209,6 +209,35 @@ def test_what_a_class_gives_every_layer_that_it_builds_counts_although_its_sizes
     assert spin(engine, "FLAT", "DartForCausalLM").row.verdict is PASSES, "whether it is built is not known"
 
 
+def test_a_dictionary_of_few_classes_is_no_table_of_rules(engine: Engine) -> None:
+    few = '    "TuckForCausalLM": TuckRules,\n    "GoreForCausalLM": GoreRules,\n'
+    engine.edit(RULES, few, "")
+    assert spin(engine, "FLAT", "HemForCausalLM").row.verdict is PASSES
+
+
+def test_a_rule_that_is_not_followed_to_its_end_says_nothing_of_the_option(engine: Engine) -> None:
+    settle = "            rules.settle(self)\n"
+    engine.edit(PARTS, settle, f'{settle}        raise RuntimeError("for a reason of its own")\n')
+    assert spin(engine, "FLAT", "GoreForCausalLM").row.verdict is PASSES
+
+
+GORE = """\
+from transformers import PretrainedConfig
+
+
+class GoreConfig(PretrainedConfig):
+    def __init__(self, folds=3):
+        self.folds = folds
+"""
+
+
+def test_what_a_config_leaves_out_is_what_its_class_takes(engine: Engine) -> None:
+    engine.add("vllm/gores.py", GORE)
+    config: dict[str, object] = {"architectures": ["GoreForCausalLM"], "hidden_size": 128}
+    assert spin(engine, "FLAT", None, config).row.verdict is BLOCKED
+    assert spin(engine, "FLAT", None, {**config, "folds": 2}).row.verdict is PASSES
+
+
 def test_a_rule_reads_what_the_model_s_own_config_says(engine: Engine) -> None:
     config = {"architectures": ["GoreForCausalLM"], "hidden_size": 128, "folds": 3}
     trace = spin(engine, "FLAT", None, config)
