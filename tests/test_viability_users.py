@@ -75,6 +75,17 @@ def test_a_choice_that_nobody_stores_reaches_nobody(engine: Engine) -> None:
     assert verdicts(engine, "loom", "hand") == [UNKNOWN] * 3
 
 
+def test_work_that_goes_to_a_package_that_nobody_has_read_is_not_known(engine: Engine) -> None:
+    (trace,) = [trace for trace in traces(engine, "loom", "power") if trace.row.arch == "sm100"]
+    assert (trace.row.verdict, trace.notes) == (
+        UNKNOWN,
+        ("hands its work on to code that was not read: otherlib",),
+    )
+    engine.edit(LOOMS, "            from otherlib import PowerLoom\n\n", "")
+    engine.edit(LOOMS, "self.kernel, self.drive = Plain(), PowerLoom()", "self.kernel = Plain()")
+    assert verdicts(engine, "loom", "power")[1] is not UNKNOWN
+
+
 # -- start-up fills a global ----------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from viability_fixtures.support import Engine
 SERVER_ARGS = "sglang/srt/server_args.py"
 LOOMS, KNOTS, DYES = (f"sglang/srt/layers/{name}.py" for name in ("looms", "knots", "dyes"))
 OPTIONS = {
-    "loom": ("loom_backend", ["hand", "jack", "dobby", "drum"]),
+    "loom": ("loom_backend", ["hand", "jack", "dobby", "drum", "power"]),
     "knot": ("knot_backend", ["square", "granny"]),
     "dye": ("dye_backend", ["woad", "weld"]),
 }
@@ -84,6 +84,10 @@ class DeepLoom(Loom):
             self.kernel = Plain()
         elif name == "dobby":
             self.kernel = Dobby()
+        elif name == "power":
+            from otherlib import PowerLoom
+
+            self.kernel, self.drive = Plain(), PowerLoom()
         else:
             raise ValueError(f"unsupported: {name}")
 

@@ -68,6 +68,23 @@ class Alternatives:
                 return self._run(other, option, backend, arch, scenario)
         return None
 
+    def unread(self, option: Option, scenario: Mapping[str, str], run: Run) -> list[str]:
+        """Packages that a run met, of which it is not known whether they are there, and that the user does
+        its work without for other values."""
+        user, scenario = run.layer, of_any(scenario)
+        assert user is not None
+        ways = [(value.value, arch) for value in option.values for arch in CONTRASTS[:3]]
+        every = [self._run(user, option, value, arch, scenario) for value, arch in ways]
+        spared = [self._met(one) for one in every if _works(one)]
+        return sorted(self._met(run) - frozenset.intersection(*spared)) if spared else []
+
+    def _met(self, run: Run) -> frozenset[str]:
+        """Without those that are an optional part of a package that is here, as their names say."""
+        world = self._discovery.world
+        parts = tuple(f"{root}_" for root in world.roots)
+        met = run.machine.facts.kernel_packages
+        return frozenset(root for root in met if not world.certain(root) and not root.startswith(parts))
+
     def _of(self, option: Option, scenario: Mapping[str, str]) -> tuple[list[Layer], list[Layer]]:
         key = (option.field, frozen(scenario))
         if key not in self._found:

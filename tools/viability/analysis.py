@@ -291,6 +291,8 @@ class Analysis:
             doubt = against.refused if against is not None else options(cell.backend, cell.arch).doubt
             if doubt is not None:
                 return doubtful(cell, doubt)
+            if missing := self.users.unread(option, chosen, run):
+                return unknown(cell, f"hands its work on to code that was not read: {', '.join(missing)}")
         judged.under = {name: settled[name] for name in sorted(run.looked_at) if name in settled}
         return judged
 

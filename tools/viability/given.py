@@ -59,11 +59,18 @@ class OptionTable:
     """Names of lists that start-up begins on the options object, and notes down there what it decides."""
     _read: dict[ast.FunctionDef, bool] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
+    def _holds_option(self, part: ast.Attribute) -> bool:
+        """Whether it is a field of a configuration object that start-up fills from an option."""
+        found = self.configs.find(part)
+        return found is not None and (found[0], part.attr) in self.configs.given
+
     def read_by(self, function: ast.FunctionDef) -> bool:
         """Whether a function reads an option. Only names with an underscore count."""
         if function not in self._read:
-            names = {part.attr for part in ast.walk(function) if isinstance(part, ast.Attribute)}
-            self._read[function] = any(name in self.fields and "_" in name for name in names)
+            parts = [part for part in ast.walk(function) if isinstance(part, ast.Attribute)]
+            self._read[function] = any(
+                (part.attr in self.fields and "_" in part.attr) or self._holds_option(part) for part in parts
+            )
         return self._read[function]
 
 

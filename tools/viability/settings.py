@@ -302,10 +302,18 @@ class Settings(Given):
             return Tainted(made, SOFTLY)  # settled at start-up, or later
         return value if isinstance(made, (bool, int, float, str, list, dict, set)) else UNKNOWN
 
+    def _started_with(self, m: Machine, parameter: ast.arg) -> Open:
+        """What start-up hands to a function that looks at the options: them, or the configuration object
+        that the parameter is annotated with."""
+        named = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+        cls = self.options.configs.class_of(named)
+        found = self.config_object(m, cls[0]) if cls is not None else None
+        return found if found is not None else self.options_object(m)
+
     def initialise(self, m: Machine, module: Module, name: str, writer: ast.FunctionDef) -> Any:
         """Run a start-up function that fills a module's global from the options."""
         m.globals[module.name, name] = None
-        args = [self.options_object(m) for _ in writer.args.args]
+        args = [self._started_with(m, one) for one in writer.args.args]
         consulted, misfits = len(m.consulted), len(m.misfits)
         try:
             call_function(m, Function(writer, module), args, {}, None, None)
