@@ -16,7 +16,9 @@ def choose_gpus(named: Sequence[str], count: int) -> tuple[Gpu, ...]:
     status = read_gpus()
     if not status.gpus:
         why = status.missing or "the driver lists none"
-        raise ToolError(f"no GPU to run on ({why}); an engine built for the CPU: --cpu", missing=True)
+        raise ToolError(
+            f"no GPU to run on ({why}); an engine that was built for the CPU: agent serve --cpu", missing=True
+        )
     if named:
         found = []
         for name in dict.fromkeys(named):
