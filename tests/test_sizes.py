@@ -302,6 +302,7 @@ def nonsense(**said: object) -> str:
         {"num_key_value_heads": None},
         {"num_experts": 0},
         {"intermediate_size": [64, 0, None]},
+        {"num_key_value_heads": [8, 0, None]},
         {"hidden_act": -1},
     ],
 )

@@ -32,7 +32,7 @@ TYPED = {
     "context_length": "--context-length",
     "memory_fraction": "--memory-fraction",
     "load_format": "--load-format",
-    "device": "--cpu",
+    "device": "--cpu or nothing",
 }
 """Settings that have a name of their own here, as a person gives them."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
