@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from io import BytesIO
 
 import pytest
@@ -66,6 +67,10 @@ def test_what_is_said_does_not_hide_what_fails() -> None:
     assert (cause.kind, cause.line) == ("fault", 10)
 
 
-def test_a_hostile_commit_takes_little_time() -> None:
+def test_hostile_text_takes_little_time() -> None:
     log = "commit 0123456789\n" + "    \n" * 800 + f"x\n    ValueError: {FULL}\n"
+    started = time.process_time()
     assert diagnose(BytesIO(log.encode())).cause is not None
+    for before in ("x" * 300_000, "Error: " * 40_000, "prompt" + " " * 250_000):
+        diagnose(BytesIO(f"{before} {FULL}\n".encode()))
+    assert time.process_time() - started < 20  # it is about 0.1

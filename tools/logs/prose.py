@@ -21,6 +21,9 @@ BEFORE = 4096
 LONGEST = 1 << 18
 """Bytes of a line that are looked at."""
 
+NEAR = 400
+"""Characters before the words that are looked at."""
+
 _WORD = re.compile(r"(?<![\w./-])[a-z]+(?![\w./-])")
 _FAILS = re.compile(
     r"(?i)error|\berr\b|exception|fatal|fail|abort|panic|\[E|what\(\)|^E\d{4}|traceback|[:=|>] *\w*$"
@@ -78,6 +81,7 @@ def speaks(match: Match, log: BinaryIO) -> bool:
     if _EXCEPTION.match(text):
         return _in_history(match, log)
     said, _, rest = text.partition(match.words)
+    said = said[-NEAR:]
     named = _NAMED.sub("", said)
     ends = match.signature.ends or match.signature.stops
     return (
