@@ -54,6 +54,8 @@ follows|Main process exited, code=exited, status=1/FAILURE
 follows|vllm-1 exited with code 1
 ended|exited with code 143
 ended|slurmstepd: error: *** STEP 1.0 ON n CANCELLED AT 2026-01-01T10:00:00 ***
+memory likely|<SpawnProcess name='larch' exitcode=-SIGKILL>
+nothing|+ trap 'kill -SIGKILL $PID' EXIT
 nothing|exited with code 0
 nothing|"OOMKilled": false,
 nothing|step 9, status 9 of 10, 137 tokens
@@ -103,6 +105,7 @@ def test_what_ended_before_a_server_was_ready_is_not_that_server(ready: str) -> 
     for other in ("bash: larch: command not found", "Killed", "Error response from daemon: larch"):
         assert told(diagnosed(f"{other}\n{WELL}{ready}")) == "nothing"
         assert told(diagnosed(f"{other}\n{WELL}")) != "nothing"
+    assert told(diagnosed(f"{WELL}{ready}bash: larch: command not found\n")) == "nothing"
     assert told(diagnosed(f"{WELL}{ready}Killed\n{WELL}{ready}")) == "memory likely"
 
 

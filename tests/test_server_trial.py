@@ -404,6 +404,8 @@ def test_the_longest_request_is_told_by_the_config(
     assert longest(ServerSettings(model=str(tmp_path))) == tokens
     assert longest(ServerSettings(model=str(tmp_path), context_length=99)) == 99
     assert longest(ServerSettings(model="a/name")) is None
+    replaced = {"larch-overrides": '{"rope_scaling": {"factor": 4.0}}'}
+    assert longest(ServerSettings(model=str(tmp_path), options=replaced)) is None
 
 
 def test_a_plan_can_be_had_again(planned: Callable[..., Plan]) -> None:

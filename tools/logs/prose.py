@@ -28,7 +28,7 @@ _WORD = re.compile(r"(?<![\w./-])[a-z]+(?![\w./-])")
 _FAILS = re.compile(
     r"(?i)error|\berr\b|exception|fatal|fail|abort|panic|\[E|what\(\)|^E\d{4}|traceback|[:=|>] *\w*$"
 )
-_ENDS = re.compile(r"(?i)\bprocess\b|exited|killed|terminated|=\w+")
+_ENDS = re.compile(r"(?i)\bprocess\b|exited|exitcode|killed|terminated|=\w+")
 _NAMED = re.compile(r"(?:(?:[\w.]*(?:Error|Exception)|[A-Z][A-Za-z]+ error): ?)+$")
 """The exception, or what failed, right before: it is quoted as well as printed."""
 _EXCEPTION = re.compile(r"(?:[E|>*-] +)?[\w.]*(?:Error|Exception)\b")

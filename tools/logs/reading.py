@@ -114,8 +114,10 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
 
 
 def _went_on(match: Match, ready: int) -> bool:
-    """Whether what ended is not the server: one became ready after it, or it is told of as no failure."""
-    return match.line < ready or undress(match.text).level in _MILD
+    """Whether what ended is not the server: one became ready after it, or had all that it needs; or it is
+    told of as no failure."""
+    began = ready > 0 and match.signature.outcome is Outcome.IMPORT_FAILED
+    return began or match.line < ready or undress(match.text).level in _MILD
 
 
 def _is_all(seen: Sequence[Traceback], log: BinaryIO) -> bool:

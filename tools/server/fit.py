@@ -71,6 +71,8 @@ def longest(settings: ServerSettings) -> int | None:
     """Tokens of the longest request that may be taken; None where nothing tells. Positions may be scaled."""
     if settings.context_length is not None:
         return settings.context_length
+    if any(word in str(value) for value in settings.options.values() for word in ("rope", "position")):
+        return None  # what the config says is replaced
     text = _text(_config(Path(settings.model) / "config.json") or {})
     scaling = text.get("rope_scaling") or text.get("rope_parameters")
     factor = scaling.get("factor") if isinstance(scaling, dict) else None
