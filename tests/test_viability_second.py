@@ -106,3 +106,63 @@ def test_one_option_for_all_linear_layers_is_meant_by_each_format(engine: Engine
     option = options_of(environment, "vllm", ("fp4_gemm",), None)[0]
     assert (option.component, option.flag) == ("fp4_gemm", "--linear-backend")
     assert {value.value for value in option.values} == {"oak", "pine"}
+
+
+KNOT = """\
+from minilib import mm_small
+
+from vllm.config.parts import WeaveConfig
+
+
+class Square:
+    def __call__(self, x):
+        return mm_small(x, x, backend="a")
+
+
+class Granny:
+    def __call__(self, x):
+        return mm_small(x, x, backend="b")
+
+
+_TABLE = {"square": Square, "granny": Granny}
+_knot = None
+
+
+def initialize_knot(weave_config: WeaveConfig):
+    global _knot
+    _knot = _TABLE[weave_config.tie]()
+
+
+def knot(x: "torch.Tensor"):
+    assert _knot is not None
+    return _knot(x)
+"""
+
+
+def test_start_up_fills_a_global_from_a_configuration_object(engine: Engine) -> None:
+    """The option goes by another name there, which is no option's."""
+    arguments, parts = "vllm/engine/arguments.py", "vllm/config/parts.py"
+    engine.edit(
+        arguments,
+        "    weave_depth: int = 2\n",
+        '    weave_depth: int = 2\n    knot_backend: Literal["square", "granny"] = "square"\n',
+    )
+    engine.edit(
+        arguments,
+        '        parser.add_argument("--weave-depth"',
+        '        parser.add_argument("--knot-backend", choices=["square", "granny"], default="square")\n'
+        '        parser.add_argument("--weave-depth"',
+    )
+    engine.edit(
+        arguments, "weave_depth=self.weave_depth,", "weave_depth=self.weave_depth, tie=self.knot_backend,"
+    )
+    engine.edit(
+        parts,
+        "    weave_depth: int = 2\n",
+        '    weave_depth: int = 2\n    tie: Literal["square", "granny"] = "square"\n',
+    )
+    engine.add("vllm/layers/knot.py", KNOT)
+    assert verdicts(engine, "knot", "square") == [PASSES, PASSES, PASSES]
+    assert verdicts(engine, "knot", "granny") == [BLOCKED, PASSES, BLOCKED]
+    engine.edit(arguments, " tie=self.knot_backend,", "")
+    assert verdicts(engine, "knot", "granny") == [Verdict.UNKNOWN] * 3
