@@ -116,6 +116,19 @@ def test_a_refusal_that_somebody_expects_proves_nothing(engine: Engine) -> None:
     assert verdicts(engine, "dye", "woad") == [UNKNOWN, PASSES, UNKNOWN]
 
 
+def test_a_refusal_that_does_not_look_at_the_choice_is_not_the_choices(engine: Engine) -> None:
+    engine.edit(
+        DYES, 'if dye == "woad" and get_device_capability()[0] != 10:', "if get_device_capability()[0] != 10:"
+    )
+    assert verdicts(engine, "dye", "weld") == [PASSES] * 3
+    engine.edit(
+        DYES,
+        "    dye = runner.args.dye_backend\n",
+        "    dye = runner.args.dye_backend\n    if dye is None:\n        return None\n",
+    )
+    assert verdicts(engine, "dye", "weld") == [BLOCKED, PASSES, BLOCKED]
+
+
 # -- what start-up itself refuses -----------------------------------------------------------------
 
 CHECK = """

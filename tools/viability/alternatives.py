@@ -46,7 +46,9 @@ class Alternatives:
             if check in self._discovery.users(option.field).checks and self._refuses(
                 check, option, backend, arch, scenario
             ):
-                return check
+                end = self._run(check, option, backend, arch, scenario).refused
+                if end is not None and any(Kind.OPTION in one.taint.kinds for one in end.conditions):
+                    return check
         fits = [user for user in users if self._fits(user, option, backend, scenario)]
         kin = [user for user in fits if self._akin(user, fits[0])]
         passing = (user for user in kin if self._run(user, option, backend, arch, scenario).refused is None)
