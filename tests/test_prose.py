@@ -74,3 +74,8 @@ def test_hostile_text_takes_little_time() -> None:
     for before in ("x" * 300_000, "Error: " * 40_000, "prompt" + " " * 250_000):
         diagnose(BytesIO(f"{before} {FULL}\n".encode()))
     assert time.process_time() - started < 20  # it is about 0.1
+
+
+def test_a_record_after_a_line_that_could_go_on_is_one() -> None:
+    log = f"larch loads what it was asked for with the\nworker 3: {FULL}\n"
+    assert diagnose(BytesIO(log.encode())).cause is not None
