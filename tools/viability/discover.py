@@ -41,7 +41,6 @@ class Discovery:
         self.options = options
         self._given: dict[str, frozenset[str]] = {}
         self._makers: dict[str, Layer | None] = {}
-        self._records: dict[str, bool] = {}
         self._drivers: dict[str, Driver | None] = {}
         self._rules: tuple[ClassRule, ...] | None = None
         self._users: dict[str, Users] = {}
@@ -251,18 +250,6 @@ class Discovery:
                     total += 1
                     counts.update(given)
         return frozenset(name for name, count in counts.items() if count >= 3 and count * 20 >= total)
-
-    def is_record(self, type_name: str) -> bool:
-        """Whether a class of this name only holds fields: what a batch says of itself, and no layer."""
-        if type_name not in self._records:
-            self._records[type_name] = any(
-                isinstance(statement, ast.ClassDef)
-                and statement.name == type_name
-                and any("dataclass" in ast.unparse(one) for one in statement.decorator_list)
-                for module in self.modules_with(f"class {type_name}".encode())
-                for statement in module.tree.body
-            )
-        return self._records[type_name]
 
     def maker_of(self, type_name: str) -> Layer | None:
         """The module whose forward pass returns a type: what stands in front of a layer that takes one."""

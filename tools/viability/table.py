@@ -25,7 +25,7 @@ from tools.viability.interpreter.values import (
     Union,
     bare,
 )
-from tools.viability.nominal import all_tensors, annotated_types, arguments
+from tools.viability.nominal import all_tensors, arguments
 from tools.viability.runs import Passage, Run, attempt
 from tools.viability.vendor import foreign_import, foreign_name
 
@@ -87,7 +87,7 @@ def use(
             for name in entry_points(m, option.cls) or others(m, option.cls):
                 if here.refused is None:
                     with because():
-                        _enter(m, here, option, name, discovery)
+                        _enter(m, here, option, name)
         ends.append(here.passages)
     if len(options) > 1:
         for side in choice.sides:
@@ -97,13 +97,10 @@ def use(
     result.passages.extend((passed or ends or [[]])[0])
 
 
-def _enter(m: Machine, result: Run, instance: Instance, name: str, discovery: Discovery) -> None:
+def _enter(m: Machine, result: Run, instance: Instance, name: str) -> None:
     """Call an entry point with what it cannot do without; where that is not enough, with all tensors."""
     found, _ = class_attribute(m, instance.cls, name)
     for given in (arguments(m, instance.cls, name, None), all_tensors(m, instance.cls, name)):
-        for parameter, kind in annotated_types(found).items():
-            if isinstance(given.get(parameter), Open) and discovery.is_record(kind):
-                given[parameter] = Open(parameter, soft=True)
         tried = Choice(m.doubts, [])
         with m.way(tried):
             attempt(m, result, name, Bound(found, instance), [], given)

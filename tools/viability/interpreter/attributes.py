@@ -118,7 +118,7 @@ def _of_open(m: Machine, v: Open, name: str, frame: Frame | None, node: Any, t: 
         found, owner = class_attribute(m, v.cls, name)
         if found is not NOT_BOUND and owner is not None:
             return bind(m, found, v, owner, frame, node)
-    return _by_name(m, name, frame, node, Unknown(fact=f"{v.name}.{name}", soft=v.soft))
+    return _by_name(m, name, frame, node, Unknown(fact=f"{v.name}.{name}"))
 
 
 @reader(Unknown)

@@ -183,10 +183,7 @@ def _boolean(m: Machine, node: ast.BoolOp, frame: Frame) -> Any:
         free = any(
             data_only(operand_) or stop in [bool(one) for one in usually(operand_)] for operand_ in unsure
         )
-        soft = data_only(*unsure)
-        return taint(
-            Unknown(soft=soft, ordinary=(stop,) if free and not soft else ()), seen | strip(unsure[0])[1]
-        )
+        return taint(Unknown(ordinary=(stop,) if free else ()), seen | strip(unsure[0])[1])
     return taint(value, seen)
 
 

@@ -236,8 +236,6 @@ class Open:
     """Where known, the class whose methods it has."""
     nominal: bool = False
     """It stands in for any model's: what it is said to lack may choose a way, never a refusal."""
-    soft: bool = False
-    """It stands in for a request's: what is not known of it depends on the data alone."""
     made_by: ClassValue | External | None = None
     """Where known, the class that it is an instance of, in the sources or outside."""
 
