@@ -11,6 +11,7 @@ import pytest
 from conftest import Wheels
 from viability_fixtures.support import Context, run_context, traced
 
+from agent.relevance import relevant
 from memory.vocabulary import Because, HypothesisState, Row, Verdict
 from tools.engines.options import backend_options, discover_options
 from tools.environment.model import Environment
@@ -37,8 +38,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
 
 
 def cells(environment: Environment, archs: Iterable[str], only: tuple[str, ...] = ()) -> list[TraceInput]:
-    """Every declared value of every option that chooses among implementations, on each architecture."""
-    options = backend_options(discover_options(environment.tree(), "sglang"))
+    """Every declared value of the options that the matrix of an engine shows, on each architecture."""
+    options = relevant(backend_options(discover_options(environment.tree(), "sglang")), None)
     return [
         TraceInput(
             environment=environment.path,
@@ -170,8 +171,8 @@ def test_a_format_too_new_for_the_device_is_refused_before_any_layer(
 
 
 def test_every_line_of_evidence_is_in_its_wheel(matrix: Matrix, pair: Environment) -> None:
-    assert len(matrix) > 1000
-    assert sum(len(trace.row.evidence) for trace in matrix.values()) > 300
+    assert len(matrix) > 250
+    assert sum(len(trace.row.evidence) for trace in matrix.values()) > 200
     for trace in matrix.values():
         checked(trace.row, pair)
 
