@@ -27,6 +27,7 @@ from tools.environment.adopt import adopt
 from tools.errors import ToolError
 from tools.server import Patience, Plan, ServerSettings, StartError, launched, plan_launch
 from tools.server.ending import marked, sweep
+from tools.server.failure import Failure, classed, killed_for_memory
 from tools.server.ready import listens
 from tools.server.shared import FOLDER, remove
 from tools.server.start import free_port
@@ -105,6 +106,24 @@ def test_a_start_that_fails_is_classed_by_its_first_traceback(
     assert words in failure.because
     assert not failure.ready
     assert caught.value.log.stat().st_size > 0
+
+
+@pytest.mark.parametrize("line", ["Subprocess scheduler_0 (pid=7) crashed with exit code -9.", ""])
+def test_who_ended_it_is_asked_of_the_kernel(line: str, tmp_path: Path) -> None:
+    (log := tmp_path / "server.log").write_text(f"loading\n{line}\n", "utf-8")
+    code, count = -1 if line else -signal.SIGKILL, killed_for_memory()
+    assert count is not None
+
+    def said(before: int | None, *, ready: bool = True) -> Failure:
+        end = {"code": code, "stalled": None, "timed_out": False, "secret": "unsaid"}
+        return classed(log, ready=ready, killed_before=before, **end)  # type: ignore[arg-type]
+
+    assert said(count).outcome is Outcome.CRASHED
+    assert said(count, ready=False).outcome is Outcome.START_FAILED
+    assert "kernel ended none for want of memory" in said(count).because
+    assert said(count - 1).outcome is Outcome.OUT_OF_MEMORY
+    # Where it does not tell, the log does.
+    assert said(None).outcome is (Outcome.OUT_OF_MEMORY if line else Outcome.CRASHED)
 
 
 def test_a_missing_model_is_told_from_a_crash(planned: Callable[..., Plan], home: Home) -> None:
@@ -268,6 +287,20 @@ def test_semaphores_of_a_server_that_is_killed_are_removed_by_its_own_cleaner(
         # The guard is its parent's to wait for.
         assert psutil.wait_procs([one for one in there if one != guard], 60)[1] == []
         assert not left.exists()
+
+
+def test_a_semaphore_goes_also_where_its_cleaner_is_killed(
+    planned: Callable[..., Plan], tmp_path: Path, home: Home
+) -> None:
+    """Engines kill all of their processes where one of them died. It was made under another name."""
+    with launched(planned(semaphore=True), home, silent) as server:
+        left = FOLDER / f"sem.{(tmp_path / 'model' / 'semaphore').read_text().removeprefix('/')}"
+        there = [one for one in marked(server.name) if one.pid != server.pid]
+        for one in there:
+            one.kill()
+        psutil.wait_procs(there, 60)
+        assert left.exists()
+    assert not left.exists()
 
 
 def test_what_others_share_is_let_be(home: Home) -> None:

@@ -107,6 +107,7 @@ def test_a_whole_life(engine: CpuEngine, model: Path, home: Home) -> None:
 def test_a_process_that_is_killed_is_noticed_and_the_rest_ended(
     engine: CpuEngine, model: Path, home: Home
 ) -> None:
+    before = there_shared()
     with launched(engine.plan(home, model), home, tell) as server:
         there = marked(server.name)
         program = next(one for one in there if one.ppid() == server.pid)
@@ -120,6 +121,7 @@ def test_a_process_that_is_killed_is_noticed_and_the_rest_ended(
         assert failure.ready
         assert failure.outcome in (Outcome.CRASHED, Outcome.START_FAILED, Outcome.ENVIRONMENT_SUSPECT)
     assert gone(there)
+    assert there_shared() <= before
 
 
 def test_one_that_is_killed_while_it_starts_is_a_start_that_failed(

@@ -6,8 +6,10 @@ import os
 import shutil
 import signal
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
+from memory.signatures import signatures
 from memory.terms import Outcome
 from memory.vocabulary import Contract
 from tools.diagnosis.diagnose import Diagnosis, diagnose
@@ -36,12 +38,30 @@ class Failure(Contract):
         return self.diagnosis.cause.signature if self.diagnosis.cause else None
 
 
+def killed_for_memory() -> int | None:
+    """How many processes the kernel of this machine has ended so far for want of memory, in whichever
+    container; None where it does not say (``oom_kill`` of ``/proc/vmstat``, Linux 4.13)."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text("utf-8").splitlines():
+            name, _, number = line.partition(" ")
+            if name == "oom_kill":
+                return int(number)
+    return None
+
+
 def classed(
-    log: Path, *, code: int | None, stalled: str | None, ready: bool, timed_out: bool, secret: str
+    log: Path,
+    *,
+    code: int | None,
+    stalled: str | None,
+    ready: bool,
+    timed_out: bool,
+    secret: str,
+    killed_before: int | None = None,
 ) -> Failure:
     """What a log and the end of a process say. ``code``: the exit status, None of one that still ran;
     ``stalled``: why it was not waited for any longer; ``timed_out``: though it went on; ``secret``: what may
-    not be quoted, though engines print it."""
+    not be quoted, though engines print it; ``killed_before``: :func:`killed_for_memory` before it began."""
     with log.open("rb") as file:
         found = diagnose(file)
     cause = found.cause if found.cause is not None and not found.cause.noticed else None
@@ -53,12 +73,17 @@ def classed(
         outcome, told = (Outcome.START_TIMEOUT if timed_out else Outcome.HUNG), f"{stalled}; last: {words}"
     else:
         outcome = Outcome.CRASHED
+    if cause is None and found.first is None and code is not None:
+        told = f"{_status(code)}; last: {words}"
+    alone = found.first is None and code == -signal.SIGKILL
+    killed = cause.signature in _killed() if cause is not None else alone
+    if killed and (stalled is None or found.first is not None):
+        outcome, kernel = _by_whom(outcome, killed_before)
+        told += kernel
     if not ready and stalled is None and outcome in _NOT_A_START:
         outcome = Outcome.START_FAILED
     if not ready and found.first is not None and outcome is Outcome.CRASHED:
         outcome = Outcome.START_FAILED
-    if code is not None and found.first is None and cause is None:
-        told = f"{_status(code)}; last: {words}"
     if _full(log):
         outcome, told = Outcome.ENVIRONMENT_SUSPECT, f"the disk that holds {log.parent} is full; {told}"
     failure = Failure(outcome=outcome, because=told[:LONGEST], diagnosis=found, ready=ready)
@@ -87,6 +112,23 @@ def _words(found: Diagnosis, log: Path) -> str:
     return " ".join(lines[-1].split())[:200] if lines else read_head(log, 200)
 
 
+@cache
+def _killed() -> frozenset[str]:
+    """Signatures of a process that was ended at once, most often for want of memory."""
+    return frozenset(one.id for one in signatures() if one.ends and one.outcome is Outcome.OUT_OF_MEMORY)
+
+
+def _by_whom(outcome: Outcome, before: int | None) -> tuple[Outcome, str]:
+    """Of a process that was ended at once: what that was, and what the kernel says of it."""
+    now = killed_for_memory()
+    if before is None or now is None:
+        return outcome, ""
+    if now > before:
+        return Outcome.OUT_OF_MEMORY, "; the kernel ended a process for want of memory meanwhile"
+    guards = "a person, a limit of time, or a guard of memory such as systemd-oomd"
+    return Outcome.CRASHED, f"; the kernel ended none for want of memory, so somebody else did: {guards}"
+
+
 def _status(code: int) -> str:
     if code >= 0:
         return f"it ended with status {code}"
@@ -94,10 +136,7 @@ def _status(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    why = {
-        "SIGKILL": ", as the kernel does where the machine's memory runs out",
-        "SIGILL": ": it was built for another CPU",
-    }
+    why = {"SIGILL": ": it was built for another CPU"}
     return f"it was ended by {name}{why.get(name, '')}"
 
 

@@ -107,7 +107,13 @@ def _died(server: Server, failed: int) -> None:
 
 def _failed(server: Server, code: int | None, stalled: str | None, *, timed_out: bool) -> StartError:
     failure = classed(
-        server.log, code=code, stalled=stalled, ready=False, timed_out=timed_out, secret=server.api_key
+        server.log,
+        code=code,
+        stalled=stalled,
+        ready=False,
+        timed_out=timed_out,
+        secret=server.api_key,
+        killed_before=server.killed_before,
     )
     seconds = round(time.monotonic() - server.watch.since, 3)
     return StartError(failure, server.log, server.phases, seconds)

@@ -45,14 +45,22 @@ class Shared:
 
 
 def mapped(pids: Iterable[int]) -> set[str]:
-    """Names below :data:`FOLDER` that processes have mapped; of those that are gone or hidden none."""
+    """Names below :data:`FOLDER` that processes have mapped; of those that are gone or hidden none.
+
+    By their numbers as well: a semaphore is made under another name than it then has, and the map of who
+    made it tells the first (glibc, ``sem_open``).
+    """
+    numbers = {}
+    for name in there():
+        with contextlib.suppress(OSError):
+            numbers[(FOLDER / name).lstat().st_ino] = name
     found = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines():
-                path = line.partition(f" {FOLDER}/")[2]
+                before, _, path = line.partition(f" {FOLDER}/")
                 if path and "/" not in path:
-                    found.add(path.removesuffix(" (deleted)"))
+                    found.add(numbers.get(int(before.split()[4]), path.removesuffix(" (deleted)")))
     return found
 
 

@@ -30,7 +30,7 @@ from tools.errors import ToolError
 from tools.locks import holding
 from tools.server.asking import Answer, ask
 from tools.server.ending import MARK, Ended, end, sweep
-from tools.server.failure import Failure, classed, hide
+from tools.server.failure import Failure, classed, hide, killed_for_memory
 from tools.server.memory import Memory
 from tools.server.places import Places, identity, places
 from tools.server.plan import NAME, Plan
@@ -58,6 +58,8 @@ class Server:
     ended: Ended | None = None
     memory_left: dict[str, int] = field(default_factory=dict)
     """MiB by GPU that were not given back in time, by nobody else's doing; empty where all is as before."""
+    killed_before: int | None = field(default_factory=killed_for_memory)
+    """See :func:`tools.server.failure.classed`."""
     _guard: subprocess.Popen[bytes] = field(repr=False, kw_only=True)
 
     @property
@@ -95,7 +97,15 @@ class Server:
         code = self._guard.poll()
         if (code is None and stalled is None) or self.ended is not None:
             return None
-        return classed(self.log, code=code, stalled=stalled, ready=True, timed_out=False, secret=self.api_key)
+        return classed(
+            self.log,
+            code=code,
+            stalled=stalled,
+            ready=True,
+            timed_out=False,
+            secret=self.api_key,
+            killed_before=self.killed_before,
+        )
 
     def info(self) -> dict[str, Any]:
         """What it says of itself; empty where it does not say."""
