@@ -265,6 +265,16 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("NameError: name 'larch_ops' is not defined", "dependency"),
         ("RuntimeError: Triton Error [HIP]: Code: 1, invalid argument", "fault"),
         ("_pickle.UnpicklingError: invalid load key, 'W'.", "defect"),
+        (
+            'RuntimeError: Assertion error (larch/compiler.hpp:176): false and "NVCC compilation failed"',
+            "toolchain",
+        ),
+        ("RuntimeError: Failed: Assertion error larch.hpp:136 'mn % 4 == 0 and groups == 1'", "no_kernel"),
+        ("RuntimeError: Failed: Assertion error larch.hpp:136 'ready'", "defect"),
+        ("maple.LarchMissing: larch file not found at '/models/l.safetensors'", "files"),
+        ("RuntimeError: unable to find backend library for backend 'maple'", "dependency"),
+        ("maple.ValidationError: 1 validation error for LarchArgs", "options"),
+        ("ValueError: Larch manager is disabled but nothing else fits", "options"),
     ],
 )
 def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: str | None) -> None:
@@ -297,6 +307,9 @@ Traceback (most recent call last):
         ("vllm/_custom_ops.py", "go", "assert a.shape[0] % 16 == 0", "AssertionError", "no_kernel"),
         ("vllm/_custom_ops.py", "go", "assert here", "AssertionError", "defect"),
         ("vllm/_custom_ops.py", "go", "assert here", "", "defect"),
+        ("torch/distributed/a.py", "go", "use(x)", "", "communication"),
+        ("vllm/lora/utils.py", "go", "x", "ValueError: larch.weight is unsupported LoRA weight", "files"),
+        ("triton/language/semantic.py", "go", "x", "ValueError: must be a power of 2", "toolchain"),
         ("vllm/models/a.py", "go", "assert linear_method is None", "AssertionError", "quantisation"),
         ("vllm/layers/a.py", "go", "f(1)", "TypeError: f() takes 5 positional arguments", "dependency"),
         ("vllm/model_loader/a.py", "go", "x", "_pickle.UnpicklingError: invalid key", "files"),
@@ -422,6 +435,11 @@ def test_an_exception_on_a_line_of_its_own_is_all_that_some_logs_hold() -> None:
         "[2026-03-07 19:22:11 TP3] zmq.error.ZMQError: Address already in use": "machine",
         "WARNING 03-07 19:22:11 [a.py:1] ImportError: libfoo is odd": None,
         "it went on although ValueError: could not broadcast was raised": None,
+        "ERROR 03-11 12:22:02 engine.py:140] AssertionError('larch group is not there')": "defect",
+        "[TRT-LLM] [E] Larch failed due to insufficient GPU memory.": "memory",
+        "[TRT-LLM] [W] Larch failed due to insufficient GPU memory.": None,
+        "E0120 08:28:09.425599 2049 a.cc:654] unable to find backend library for 'larch'": "dependency",
+        "E [TensorRT-LLM][ERROR] Assertion failed: larch of sm_90 is not supported": "architecture",
         'print("ValueError: could not broadcast")': None,
     }.items():
         found = diagnosed(f"a first line\n{line}\nand a last one\n")
@@ -526,6 +544,25 @@ def test_what_only_speaks_of_failures_is_no_log_of_one() -> None:
         "docker: the process that serves died with an error: CUDA out of memory",
     ):
         assert diagnosed(f"{line}\n").cause is not None, line
+
+
+def test_what_a_check_of_c_passes_on_is_likely_and_in_a_warning_nothing() -> None:
+    said = "[TensorRT-LLM][ERROR] Assertion failed: larch() "
+    cause = diagnosed(f"RuntimeError: {said}\n").cause
+    assert cause is not None
+    assert (cause.kind, cause.certain) == ("defect", False)
+    long = f"(Worker pid=1) 2026-03-07 06:41:27,319 - WARNING - tuner.py:48 - maple: {'x' * 500} {said}\n"
+    assert diagnosed(long).cause is None
+    thrown = "terminate called after throwing an instance of 'E'\n  what():  NVRTC could not larch\n"
+    cause = diagnosed(thrown).cause
+    assert cause is not None
+    assert (cause.kind, cause.line) == ("toolchain", 2)
+
+
+def test_what_may_have_been_is_no_cause() -> None:
+    line = "A worker died. Some common causes include: (1) the process was killed by the OOM killer, (2) x\n"
+    assert diagnosed(f"(raylet) {line}").cause is None
+    assert diagnosed("A worker was killed by the OOM killer.\n").cause is not None
 
 
 def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path) -> None:

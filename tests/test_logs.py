@@ -83,6 +83,18 @@ def test_dressings_are_taken_off_in_any_order() -> None:
         == "boom"
     )
     assert undress("[rank2]:   File").rank == "rank2"
+    for dressed, level in (
+        ("#033[1;36m(Worker pid=5)#033[0;0m ERROR 11-02 10:14:32 [core.py:9] boom#015", "ERROR"),
+        ("  Line 116: (Worker pid=5) ERROR 11-02 10:14:32 [core.py:9] boom", "ERROR"),
+        ("116:ERROR 11-02 10:14:32 [core.py:9] boom", "ERROR"),
+        ("[11/18/2026-09:33:30] [TRT-LLM] [RANK 0] [W] boom", "WARNING"),
+        ("[TensorRT-LLM][ERROR] boom", "ERROR"),
+        ("E0612 14:05:26.176716 1192408 tcp.cpp:136] boom", "ERROR"),
+        ("[1,0]<stderr>:boom", None),
+    ):
+        line = undress(dressed)
+        assert (line.text, line.level) == ("boom", level)
+    assert undress("19:22:11 up").text == "19:22:11 up"
     assert undress("    a | b").text == "    a | b"
     assert undress('  File "x.py", line 3, in f').text == '  File "x.py", line 3, in f'
 
@@ -204,6 +216,20 @@ def test_a_traceback_that_lost_what_sets_its_lines_in_is_read() -> None:
         "scheduler = Scheduler(",
         "raise BackendSupportedError(",
     ]
+
+
+def test_a_frame_without_its_line_and_one_of_two_lines_are_read() -> None:
+    torn = BODY.replace("/srt/managers/scheduler", "/srt/man\nagers/scheduler", 1)
+    assert torn != BODY
+    (found,) = tracebacks(torn.splitlines())
+    assert (found.error, found.frames[0].line) == (ERROR.partition(":")[0], 3173)
+    (found,) = tracebacks(BODY.replace(", line 3173", "").splitlines())
+    assert (found.error, found.frames[0].line, found.frames[1].line) == (ERROR.partition(":")[0], 0, 1176)
+
+
+def test_a_scope_of_c_is_no_exception() -> None:
+    (found,) = tracebacks([*BODY.splitlines()[:-1], "Session::writeBody failed"])
+    assert found.error == ""
 
 
 def test_of_a_group_of_exceptions_the_one_within_counts() -> None:

@@ -21,6 +21,8 @@ OVERLAP = 1 << 12
 """Bytes of a line longer than a block that are looked at again with what follows them."""
 WIDTH = 400
 """Characters of a line that a match keeps around itself."""
+HEAD = 160
+"""Characters of a longer line that it keeps of its beginning: there its logger says who wrote it, and why."""
 MOST = 100
 """Matches of one signature in one log; after that it is not looked for any more."""
 
@@ -39,7 +41,7 @@ class Match:
     words: str
     """What the pattern matched."""
     text: str
-    """The line without colours, of a long one the part around the match."""
+    """The line without colours, of a long one its beginning and the part around the match."""
     named: dict[str, str]
     """What the pattern's groups caught."""
 
@@ -180,15 +182,18 @@ def _match(signature: Signature, data: bytes, match: Any, line: int, offset: int
     start = data.rfind(b"\n", 0, match.start()) + 1
     end = data.find(b"\n", match.start())
     end = len(data) if end < 0 else end
+    head = b""
     if end - start > WIDTH:
-        start = max(start, match.start() - WIDTH // 2)
-        end = min(end, start + WIDTH)
+        around = max(start, match.start() - (WIDTH - HEAD) // 2)
+        if around - start > HEAD:
+            head, start = data[start : start + HEAD] + b" ... ", around
+        end = min(end, start + WIDTH - len(head))
     return Match(
         signature,
         line,
         offset,
         _text(match[0]),
-        _text(data[start:end]),
+        _text(head + data[start:end]),
         {name.decode(): _text(value) for name, value in match.groupdict().items() if value},
     )
 

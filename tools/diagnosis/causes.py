@@ -7,13 +7,14 @@ is left where a log names no exception, and what runs wrong though nothing fails
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from memory.signatures import CLASSES, Match, Signature
 from memory.vocabulary import Contract, Outcome
 from tools.diagnosis.kinds import AFTERMATH, DEFECT, ExceptionKind, kind_by_name, kind_of
 from tools.logs import Reading, Traceback, alone, undress
 from tools.logs.reading import telling
-from tools.logs.tracebacks import MESSAGE
+from tools.logs.tracebacks import MESSAGE, MILD
 
 
 class Cause(Contract):
@@ -39,7 +40,7 @@ class Cause(Contract):
 
 _ALONE = Signature(
     id="exception 0",
-    pattern=r"(?m)(?:^|[\])|] |^E +)(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S",
+    pattern=r"(?m)(?:^|[\])|] |^E +)(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:: \S|\(['\"])",
     outcome=Outcome.CRASHED,
     kind="exception",
     advice="",
@@ -50,8 +51,8 @@ _ALONE = Signature(
 _RECORD = Signature(
     id="record 0",
     pattern=(
-        r"(?m)(?:^|[\]) ])(?:ERROR|CRITICAL|FATAL)[\]: ]|^Error: \S"
-        r"|with exception \w+(?:Error|Exception)\b"
+        r"(?m)(?:^|[\[\]) ])(?:ERROR|CRITICAL|FATAL)[\]: ]|^Error: \S|\] ?\[E\] |^E\d{4} \d\d:"
+        r"|^ *what\(\): +\S|with exception \w+(?:Error|Exception)\b"
     ),
     outcome=Outcome.CRASHED,
     kind="record",
@@ -62,6 +63,8 @@ _RECORD = Signature(
 """A record of an error: what is left where not even an exception is named."""
 _SAID = "Error: "
 """Before what a record says, where it is taken for an exception without a name."""
+_LOST = "Exception"
+"""What an exception is called whose end is not in the log: what its code is for may still say its kind."""
 ALSO = (_ALONE, _RECORD)
 """What to look for in a log beside signatures (:func:`tools.logs.read_log`)."""
 
@@ -92,6 +95,9 @@ def cause_of(reading: Reading) -> Cause | None:
     following = {one.line for one in reading.matches if one.signature.after}
     own = tuple(one for one in chain if one.end not in following) or chain
     first, kind = _kind(own) if not named or vague else (None, None)
+    if match is not None and wraps and not chain:  # what it passes on stands behind it in the same line
+        first, kind = _kind((_record(match),))
+        named = False
     if named and kind is not None and not (kind.outranks or (wraps and kind.kind != DEFECT)):
         kind = None
     # That code broke is the least that can be said after a line that says what failed.
@@ -100,8 +106,12 @@ def cause_of(reading: Reading) -> Cause | None:
         return _by_signature(match, certain=named)
     if match is None and kind is None and not any(one.error for one in chain):
         also = tuple(one for one in reading.also if one.line not in following)
-        found = _alone(also) if not reading.follows else _exceptions(also)
+        if reading.follows:  # then only exceptions say more, those of C++ too
+            also = tuple(one for one in also if one.signature is _ALONE or _thrown(one))
+        found = _alone(also)
         first, kind = next(found, (None, None))
+        if kind is None:
+            first, kind = _kind(tuple(replace(one, error=_LOST) for one in own if one.frames))
     if kind is not None and kind.kind == AFTERMATH:
         # What failed is a process whose own words stand somewhere else.
         if (told := next(telling(reading.matches), None)) is not None:
@@ -115,12 +125,18 @@ def cause_of(reading: Reading) -> Cause | None:
         means=CLASSES[kind.kind],
         outcome=kind.outcome,
         line=first.end,
-        text=f"{first.error}: {first.message}".removeprefix(_SAID).strip(": "),
+        text=_text(first),
         signature=None,
         certain=False,
         guess=kind.guess,
         advice=kind.advice,
     )
+
+
+def _text(told: Traceback) -> str:
+    if told.error == _LOST and not told.message:
+        return ""
+    return f"{told.error}: {told.message}".removeprefix(_SAID).strip(": ")
 
 
 def _ended(reading: Reading) -> Cause | None:
@@ -156,7 +172,7 @@ def _alone(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKin
     yield from _exceptions(matches)
     for match in matches:
         said = _record(match) if match.signature is _RECORD else None
-        kind = kind_of(said) if said is not None else None
+        kind = kind_of(said) if said is not None and said.level not in MILD else None
         if said is not None and kind is not None and kind.kind not in _OF_REQUESTS:
             yield said, kind
 
@@ -171,6 +187,11 @@ def _exceptions(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, Excepti
 
 _OF_REQUESTS = frozenset({AFTERMATH, DEFECT, "options", "files"})
 """Classes that a record alone does not speak for: servers refuse requests in the same words, and go on."""
+
+
+def _thrown(match: Match) -> bool:
+    """Whether a line says what a C++ exception says."""
+    return match.signature is _RECORD and match.text.lstrip().startswith("what():")
 
 
 def _record(match: Match) -> Traceback:

@@ -17,6 +17,8 @@ from typing import Any
 from memory.terms import Outcome
 from tools.logs import Traceback
 
+_CHECK = re.compile(r"(?:\[[\w-]+\])?\[ERROR\] +Assertion fail(?:ed)?: ")
+"""Before what a check of C++ says."""
 _WITHIN = re.compile(r"(?s)(?:\w+\.)*([A-Z]\w*(?:Error|Exception)): ?(.+)")
 _RAISES = re.compile(r"assert\b|raise (?:\w+\.)*(\w+)\(")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/|/torch/")
@@ -78,6 +80,7 @@ def _told(failed: Traceback) -> Iterator[Traceback]:
     """What an exception passes on, then itself. Where its end is lost, its line of source says which."""
     if not failed.error and failed.frames and (raised := _RAISES.match(failed.frames[-1].text)):
         failed = replace(failed, error=raised[1] or "AssertionError")
+    failed = replace(failed, message=_CHECK.sub("", failed.message))
     if inner := _WITHIN.match(failed.message):
         yield replace(failed, error=inner[1], message=inner[2])
     yield failed

@@ -15,15 +15,22 @@ LONGEST = 8192
 
 _REPEATED = re.compile(r" \[repeated \d+x across cluster\]$")
 """What ray says of lines that several processes wrote."""
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\[\d{1,2}(?:;\d{1,3})*m")
-"""Colours, also those that lost their escape where a log was copied."""
+_CONTROL = re.compile(
+    r"(?:\x1b|#033)\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\[\d{1,2}(?:;\d{1,3})*m"
+)
+"""Colours, also those that lost their escape where a log was copied, or that syslog wrote in digits."""
 _BOLD = re.compile(r"\*\*[\w.]*(?:Error|Exception)\b")
 _LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+_LETTERS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
+"""Levels of which some loggers write the first letter alone."""
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _DRESSING = tuple(
     re.compile(pattern)
     for pattern in (
         r"\[pod/[^\]]+\] ?",  # kubectl logs --prefix
+        r" *[Ll]ine \d{1,7}: ",  # what an editor found
+        r"\d{1,7}:(?=\(|\[|(?:DEBUG|INFO|WARNING|ERROR) )",  # what grep found
+        r"\[\d+,\d+\]<std(?:err|out)>: ?",  # mpirun
         r"[\w.-]+ +\| ?",  # docker compose
         r"[│┃║] ?",  # panes of a terminal
         r"(?:\^[CZ])+",  # keys that a terminal shows
@@ -41,6 +48,9 @@ _DRESSING = tuple(
         rf"{_TIME} - (?:\S+ - )?{_LEVEL} - (?:\S+ - )?",
         rf"{_TIME} (?! *[|-])",
         rf"{_LEVEL}:[\w.]+:",  # Python's own logger
+        r"(?:\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] )?\[[A-Za-z][\w-]*\] ?(?:\[RANK (?P<rank>\d+)\] )?"
+        r"\[(?P<level>[VDIWEF]|DEBUG|INFO|WARNING|ERROR)\] ",  # TensorRT's
+        r"(?P<level>[DIWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] ?",  # glog
     )
 )
 
@@ -70,7 +80,7 @@ def undress(line: str) -> Line:
             if match := pattern.match(text):
                 found = match.groupdict()
                 rank = found.get("rank") or rank
-                level = found.get("level") or level
+                level = _LETTERS.get(named := found.get("level") or "", named) or level
                 logged = logged or found.get("logged") is not None or found.get("level") is not None
                 text = text[match.end() :]
                 bare = not match.end()
@@ -86,8 +96,8 @@ def plain(line: str) -> str:
 
 
 def _bare(text: str) -> str:
-    # Editors show the line ends of another system as ^M, and so they are copied.
-    return _CONTROL.sub("", text).rstrip("\r\n").removesuffix("^M")
+    # Editors show the line ends of another system as ^M, and so they are copied; syslog writes digits.
+    return _CONTROL.sub("", text).rstrip("\r\n").removesuffix("^M").removesuffix("#015")
 
 
 def _logged(text: str) -> str:

@@ -55,6 +55,8 @@ _SPEAKS = re.compile(
 _NOTICE = re.compile(r"\] NCCL INFO ")
 """What a library says of all that it tries."""
 _SPEAKER = re.compile(r"(?:User|Assistant|Human|AI|Bot|Question|Answer|Q|A): |<\|\w+\|>|>>> ")
+_PERHAPS = re.compile(r"(?i)\b(?:possible|potential|common|likely) (?:root )?(?:causes?|reasons?)\b")
+"""Before what may have been, as programs list it where they know no more."""
 _WRAPS = re.compile(r"(?i)\b(?:see|get|gets|shows?|says?|like|as|with|and|the|an?|of|to|or|that|from)$")
 _HISTORY = re.compile(
     r"(?m)^(?:commit [0-9a-f]{7,40}\b.*\n"
@@ -72,7 +74,8 @@ def speaks(match: Match, log: BinaryIO) -> bool:
     """Whether a line only speaks of a failure. ``log``: where it stands, can be read anywhere."""
     log.seek(match.offset)
     whole = plain(log.readline(LONGEST).decode("utf-8", "replace"))
-    if _spoken(whole.partition(match.words)[0]):
+    before = whole.partition(match.words)[0]
+    if _spoken(before) or _PERHAPS.search(before[-NEAR:]):
         return True
     text = whole.removeprefix("> ")
     if undress(text).text != text[:LOOKED_AT].rstrip():

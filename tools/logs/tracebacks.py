@@ -24,13 +24,17 @@ APART = 5
 AFTER = 20
 """Lines after which the message of an exception is over, whoever wrote them."""
 
-_FRAME = re.compile(r'\s*File "([^"\n]+)", line (\d{1,9})(?:, in (.+))?$')
+_FRAME = re.compile(r'\s*File "([^"\n]+)"(?=, (?:line \d|in ))(?:, line (\d{1,9}))?(?:, in (.+))?$')
+_TORN = re.compile(r'\s*File "[^"\n]+$')
+"""A frame that a narrow terminal broke into two lines."""
 _ERROR = re.compile(
-    r"((?:[A-Za-z_][\w/<>]*\.)*(?:_?[A-Z][\w/<>]*|\w*(?:[Ee]rror|[Tt]imeout|[Ee]xception)))(?:: ?(.*))?$"
+    r"((?:[A-Za-z_][\w/<>]*\.)*(?:_?[A-Z][\w/<>]*|\w*(?:[Ee]rror|[Tt]imeout|[Ee]xception)))(?::(?!:) ?(.*))?$"
 )
 _ERROR_NAME = re.compile(
     r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Iteration|Group)(?::|$)"
 )
+_REPR = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\((['\"])(.*?)(?:\2,?\))?$")
+"""An exception as Python writes it down, where a logger was given it in place of its message."""
 _GROUP = re.compile(r"\+ Exception Group $")
 _DIGITS = re.compile(r"\d+")
 _IGNORED = re.compile(r"Exception ignored (?:in|on|from|while)\b")
@@ -42,6 +46,7 @@ _CHAINED = ("The above exception was the direct cause", "During handling of the 
 class Frame:
     file: str
     line: int
+    """0 where the log does not show it."""
     function: str
     text: str = ""
     """The line of source, where the log shows it."""
@@ -90,6 +95,8 @@ class _Open:
     """The line of its exception, once that is there."""
     open: bool = False
     """Whether the message of its exception begins on the next line."""
+    torn: str = ""
+    """The beginning of a frame that goes on on the next line."""
 
     def bare(self, text: str) -> str:
         match = self.before.match(text) if self.before is not None else None
@@ -123,10 +130,13 @@ def alone(text: str, number: int) -> Traceback | None:
     """A line that is an exception and nothing else, as a traceback without frames; None for another line, and
     where its level says that nothing failed."""
     line = undress(text)
-    found = _ERROR.match(line.text.removeprefix("E ").strip())
-    if found is None or line.level in MILD:
+    text = line.text.removeprefix("E ").strip()
+    found = _ERROR.match(text)
+    given = found or _REPR.match(text)
+    if given is None or line.level in MILD:
         return None
-    return Traceback(number, number, (), found[1], (found[2] or "").strip(), line.rank, line.level)
+    message = (given[2] if found else given[3]) or ""
+    return Traceback(number, number, (), given[1], message.strip(), line.rank, line.level)
 
 
 def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
@@ -200,13 +210,16 @@ def _take(one: _Open, line: Line, number: int) -> None:
     if one.drawn is not None:
         _take_drawn(one, line, number)
         return
-    text = one.bare(line.text)
+    text = one.torn + one.bare(line.text)
+    one.torn = ""
     last = one.frames[-1] if one.frames else None
     if frame := _FRAME.match(text):
         one.flat = one.flat or not text[0].isspace()
         one.logged = line.logged
-        one.frames.append(Frame(frame[1], int(frame[2]), frame[3] or ""))
+        one.frames.append(Frame(frame[1], int(frame[2] or 0), frame[3] or ""))
         one.touched = number
+    elif _TORN.match(text):
+        one.torn, one.touched = text, number
     elif text[:1].isspace() or (one.flat and last and not last.text and not _ERROR_NAME.match(text)):
         source = text.strip()
         if last and not last.text and source.strip("^~"):
