@@ -659,6 +659,59 @@ def test_the_steps_of_start_up_check_options(engine: Engine) -> None:
     assert engine.trace("amber", "sm120").row.verdict is Verdict.NO_STATIC_OBSTACLE
 
 
+SETTLED = """\
+
+    def settle_once(self):
+        from sglang.srt.start.steps import settle
+
+        try:
+            settle(self)
+        except ValueError:
+            raise
+"""
+LONG = """\
+from sglang.srt.start.checks import dress_weave
+
+
+def settle(options):
+    from sglang.srt.start import checks
+
+{idle}
+    look(options)
+    if options.dressed:
+        dress_weave(options)
+
+
+def look(options):
+    from sglang.srt.start.checks import check_weave as check
+
+    run(options, check)
+
+
+def run(options, step):
+    step(options)
+"""
+
+
+def test_the_steps_of_start_up_are_followed_from_the_class_of_the_options_on(engine: Engine) -> None:
+    """By way of a function elsewhere that has many; not what a method hands to some other function."""
+    fields = "".join(f"    knob_{number}: int = 0\n" for number in range(20))
+    block = "    weave_block: int = 64\n"
+    engine.edit(SERVER_ARGS, block, f"{block}{fields}{SETTLED}")
+    idle = [f"idle_{number}" for number in range(7)]
+    steps = LONG.format(idle="\n".join(f"    {name}(options)" for name in idle))
+    steps += "".join(f"\n\ndef {name}(options):\n    return options.knob_1\n" for name in idle)
+    engine.add("sglang/srt/start/steps.py", steps)
+    engine.add("sglang/srt/start/checks.py", CHECKS)
+    row = engine.trace("elm", "sm120").row
+    assert (row.verdict, row.because) == (Verdict.BLOCKED, Because.ARCHITECTURE)
+    assert row.evidence[-1].file == "sglang/srt/start/checks.py"
+    assert engine.trace("elm", "sm100").row.verdict is Verdict.NO_STATIC_OBSTACLE
+    assert engine.trace("amber", "sm120").row.verdict is Verdict.NO_STATIC_OBSTACLE
+    engine.edit("sglang/srt/start/steps.py", "    idle_0(options)\n", "")
+    assert engine.trace("elm", "sm120").row.verdict is Verdict.NO_STATIC_OBSTACLE
+
+
 @pytest.mark.parametrize("made", ["tvm_ffi.load_module(path).run(x)", "cutlass.cute.compile(run, x)"])
 def test_what_was_compiled_for_the_device_at_hand_is_a_kernel(engine: Engine, made: str) -> None:
     own = f"import cutlass.cute\nimport tvm_ffi\n\n\ndef run(x, path=None):\n    return {made}\n"

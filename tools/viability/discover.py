@@ -348,7 +348,7 @@ class Discovery:
     def readers(self) -> Readers:
         """Who reads the options while the engine starts."""
         homes = frozenset(option.evidence.file.rpartition("/")[0] for option in self.options)
-        return Readers(self.option_table, homes, self.modules_with)
+        return Readers(self.option_table, homes, self.modules_with, self.world.module)
 
 
 def _keywords(data: bytes, start: int) -> set[str]:

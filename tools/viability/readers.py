@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 from tools.viability.given import OptionTable
 from tools.viability.interpreter.modules import Module
+from tools.viability.steps import Step, find_steps
 
 Reader = tuple[Module, ast.FunctionDef, ast.ClassDef | None]
 """A function, the module it stands in, and the class if it is a method."""
@@ -16,15 +18,20 @@ class Readers:
     """Functions that read an option's field, found in the modules that name it.
 
     ``table`` is the options object, ``homes`` the folders where options are declared, ``modules_with`` finds
-    the engine's modules that hold some bytes.
+    the engine's modules that hold some bytes, ``module_of`` one by its name.
     """
 
     def __init__(
-        self, table: OptionTable, homes: frozenset[str], modules_with: Callable[[bytes], list[Module]]
+        self,
+        table: OptionTable,
+        homes: frozenset[str],
+        modules_with: Callable[[bytes], list[Module]],
+        module_of: Callable[[str], Module | None],
     ) -> None:
         self.table = table
         self.homes = homes
         self.modules_with = modules_with
+        self._module_of = module_of
         self._found: dict[str, list[Reader]] = {}
         self._loads: dict[str, list[tuple[ast.ClassDef | None, ast.FunctionDef, frozenset[str]]]] = {}
         self._installers: dict[str, list[tuple[str, str]]] = {}
@@ -43,26 +50,42 @@ class Readers:
     def validators(self, field: str) -> list[tuple[str, str | None, str]]:
         """``(module, class or None, function)`` that always look at an option while options are settled.
 
-        Methods of the options class that its ``__post_init__`` calls, and functions beside the options that
-        a decorator of the same package registers or that are steps of a function there, whatever else holds;
-        each takes the options object and nothing else.
+        Methods of the options class that its ``__post_init__`` calls, functions beside the options that
+        a decorator of the same package registers or that are steps of a function there, whatever else holds,
+        and all steps that begin at the options class; each takes the options object and nothing else.
         """
         if field not in self._validators:
             self._validators[field] = [
                 (module.name, owner.name if owner else None, function.name)
                 for module, function, owner in self.readers(field)
-                if (self._settles(module, owner, function) if owner else self._registered(module, function))
+                if (module.name, owner.name if owner else None, function.name) in self._steps
+                or (self._settles(module, owner, function) if owner else self._registered(module, function))
             ]
         return self._validators[field]
 
-    def _settles(self, module: Module, owner: ast.ClassDef, function: ast.FunctionDef) -> bool:
-        fields = self.table.fields
+    @cached_property
+    def _steps(self) -> frozenset[Step]:
+        """What start-up does with the options, step by step from their class on."""
+        homes = {module.name: module for _, module in self.table.fields.values()}
+        classes = [
+            (module, part)
+            for _, module in sorted(homes.items())
+            for part in module.tree.body
+            if isinstance(part, ast.ClassDef) and part.name in self.table.classes and self._is_whole(part)
+        ]
+        return find_steps(classes, self._module_of)
+
+    def _is_whole(self, owner: ast.ClassDef) -> bool:
+        """Whether a class declares many of the options, and not a few of some kind."""
         declared = {
             part.target.id
             for part in owner.body
             if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
         }
-        if len(declared & set(fields)) < 20 or len(function.args.args) != 1 or function.decorator_list:
+        return len(declared & set(self.table.fields)) >= 20
+
+    def _settles(self, module: Module, owner: ast.ClassDef, function: ast.FunctionDef) -> bool:
+        if not self._is_whole(owner) or len(function.args.args) != 1 or function.decorator_list:
             return False
         settle = next(
             (
