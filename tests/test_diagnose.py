@@ -559,6 +559,49 @@ def test_what_a_check_of_c_passes_on_is_likely_and_in_a_warning_nothing() -> Non
     assert (cause.kind, cause.line) == ("toolchain", 2)
 
 
+REFUSED = """\
+(APIServer pid=1) INFO:     Application startup complete.
+(APIServer pid=1) ERROR 03-04 14:55:30 [serving.py:315] Error in preprocessing prompt inputs
+(APIServer pid=1) ERROR 03-04 14:55:30 [serving.py:315] Traceback (most recent call last):
+(APIServer pid=1) ERROR 03-04 14:55:30 [serving.py:315]   File "/v/vllm/renderers/a.py", line 34, in apply
+(APIServer pid=1) ERROR 03-04 14:55:30 [serving.py:315]     return tokenizer.apply(messages)
+(APIServer pid=1) ERROR 03-04 14:55:30 [serving.py:315] {error}
+(APIServer pid=1) INFO:     10.0.0.8:42562 - "POST /v1/chat/completions HTTP/1.1" {status}
+"""
+
+
+def test_a_request_that_was_refused_is_no_failure_of_its_server(tmp_path: Path) -> None:
+    path = tmp_path / "served.log"
+    path.write_text(REFUSED.format(error="ValueError: no role 'larch'", status="400 Bad Request"))
+    found = document(str(path))
+    assert (found["first"], found["follows"], found["next"], found["send"]) == (None, False, None, [])
+    assert (found["cause"]["kind"], found["cause"]["noticed"], found["cause"]["line"]) == ("options", True, 6)
+    shown = agent("diagnose", str(path)).stdout
+    assert "nothing in the log says that something failed" in shown
+    assert "noticed: a request asks for what the server refuses (ok)" in shown
+    # What fails beside it still does, and so does a request that the server is to blame for.
+    later = diagnosed(path.read_text() + SGLANG)
+    assert later.first is not None
+    assert later.first.error == "ValueError"
+    assert later.first.line == 13
+    for error, status in (
+        ("ValueError: x", "500 Error"),
+        ("RuntimeError: CUDA out of memory", "400 Bad Request"),
+    ):
+        assert diagnosed(REFUSED.format(error=error, status=status)).first is not None
+
+
+def test_a_record_tells_of_the_traceback_that_it_announces() -> None:
+    said = (
+        "[TRT-LLM] [E] Larch did not parse: 1 validation error for LarchArgs\n  Value error, x is too large\n"
+    )
+    assert diagnosed(said).cause is None
+    torn = 'Traceback (most recent call last):\n  File "/usr/local/bin/larch", line 8, in <module>\n'
+    cause = diagnosed(said + torn).cause
+    assert cause is not None
+    assert (cause.kind, cause.line) == ("options", 1)
+
+
 def test_what_may_have_been_is_no_cause() -> None:
     line = "A worker died. Some common causes include: (1) the process was killed by the OOM killer, (2) x\n"
     assert diagnosed(f"(raylet) {line}").cause is None

@@ -26,6 +26,7 @@ PROSE = {
     "a prompt in a record": f"INFO 11-02 10:00:00 [a.py:9] Received: prompt: 'why {FULL}', params: x\n",
     "an answer in a record": f"INFO 11-02 10:00:00 [a.py:9] Answered: output: 'see {FULL}', n: 1\n",
     "what a model thinks": f"INFO 11-02 10:00:00 [a.py:9] reasoning_content='{FULL}', n=1\n",
+    "a record that tells of people": f"INFO 11-02 10:00:00 [a.py:9] we often see how {FULL} ends it\n",
     "a long prompt": f"[2026-01-01 10:00:00] Receive: obj=A(text='{'x ' * 3000}RuntimeError: {FULL}')\n",
     "a request": f'{{"messages": [{{"role": "user", "content": "I get {FULL}"}}]}}\n',
     "how a process ends": "Note that a server which ends with exit code 137 had too little memory.\n",

@@ -115,6 +115,7 @@ def _document(
     home: Home, log: str, found: Diagnosis, source: Environment | None, offer: str | None
 ) -> dict[str, Any]:
     """The diagnosis with what the source and earlier findings say of it."""
+    from memory.terms import Outcome
     from tools.diagnosis.diagnose import by_gate
     from tools.diagnosis.gate import find_gate
     from tools.diagnosis.kinds import next_step
@@ -128,6 +129,7 @@ def _document(
         trace = _trace(home, source, found)
     settings = _settings(source, found) if source is not None else []
     failed = found.first is not None or found.cause is not None
+    ahead = found.cause is not None and not (found.cause.guess or found.cause.outcome is Outcome.OK)
     return {
         **found.model_dump(mode="json"),
         "log": log,
@@ -138,7 +140,7 @@ def _document(
         "openings": list(trace.openings) if trace is not None else [],
         "settings": settings,
         "findings": _findings(home, found),
-        "next": next_step(found.cause.kind) if found.cause is not None and not found.cause.guess else None,
+        "next": next_step(found.cause.kind) if found.cause is not None and ahead else None,
         "concluded": not found.cause.guess if found.cause is not None else not (failed or found.follows),
     }
 

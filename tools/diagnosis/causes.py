@@ -6,7 +6,7 @@ is left where a log names no exception, and what runs wrong though nothing fails
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memory.signatures import CLASSES, Match, Signature
@@ -108,7 +108,7 @@ def cause_of(reading: Reading) -> Cause | None:
         also = tuple(one for one in reading.also if one.line not in following)
         if reading.follows:  # then only exceptions say more, those of C++ too
             also = tuple(one for one in also if one.signature is _ALONE or _thrown(one))
-        found = _alone(also)
+        found = _alone(also, [one.line for one in own])
         first, kind = next(found, (None, None))
         if kind is None:
             first, kind = _kind(tuple(replace(one, error=_LOST) for one in own if one.frames))
@@ -158,6 +158,18 @@ def _silent(reading: Reading) -> Cause | None:
     """What a log that holds no failure says all the same; else None."""
     if reading.first is not None or reading.follows:
         return None
+    if reading.refused is not None:
+        return Cause(
+            kind="options",
+            means="a request asks for what the server refuses",
+            outcome=Outcome.OK,
+            line=reading.refused.end,
+            text=_text(reading.refused),
+            signature=None,
+            certain=False,
+            noticed=True,
+            advice="It answered so, and went on: change the request as the message says.",
+        )
     mild = [match for match in reading.matches if not match.signature.fatal and not match.signature.after]
     waits = sum(match.signature.kind == "hang" for match in mild) >= _WAITS
     told = (one for one in mild if one.signature.kind in _SILENT or (waits and one.signature.kind == "hang"))
@@ -167,13 +179,17 @@ def _silent(reading: Reading) -> Cause | None:
     return _by_signature(found, certain=False).model_copy(update={"noticed": True})
 
 
-def _alone(matches: tuple[Match, ...]) -> Iterator[tuple[Traceback, ExceptionKind]]:
-    """Exceptions that stand on a line of their own, and of what kind they are; then records of errors."""
+def _alone(
+    matches: tuple[Match, ...], heads: Sequence[int] = ()
+) -> Iterator[tuple[Traceback, ExceptionKind]]:
+    """Exceptions that stand on a line of their own, and of what kind they are; then records of errors.
+    ``heads``: where tracebacks begin whose ends are lost, which such a record announces."""
     yield from _exceptions(matches)
     for match in matches:
         said = _record(match) if match.signature is _RECORD else None
         kind = kind_of(said) if said is not None and said.level not in MILD else None
-        if said is not None and kind is not None and kind.kind not in _OF_REQUESTS:
+        heads_one = any(0 < head - match.line <= MESSAGE for head in heads)
+        if said is not None and kind is not None and (heads_one or kind.kind not in _OF_REQUESTS):
             yield said, kind
 
 

@@ -186,7 +186,9 @@ def _plain(value: Any) -> Any:
 
 def _send(reading: Reading, known: Facts, cause: Cause | None, stopped: int | None) -> list[str]:
     """What would say more. Empty where a known message names the cause and the launch is known."""
-    wanted = []
+    wanted: list[str] = []
+    if cause is not None and cause.outcome is Outcome.OK:
+        return wanted
     if stopped is not None:
         return ["what ended it: who was logged in, the scheduler of jobs, the events of the pod"]
     if reading.first is None and cause is None and not reading.follows:

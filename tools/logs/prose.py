@@ -78,8 +78,11 @@ def speaks(match: Match, log: BinaryIO) -> bool:
     if _spoken(before) or _PERHAPS.search(before[-NEAR:]):
         return True
     text = whole.removeprefix("> ")
-    if undress(text).text != text[:LOOKED_AT].rstrip():
-        return False
+    bare = undress(text)
+    if bare.text != text[:LOOKED_AT].rstrip():
+        if bare.level != "INFO" or match.words not in bare.text:
+            return False
+        text = bare.text
     text = text.strip()
     if _EXCEPTION.match(text):
         return _in_history(match, log)

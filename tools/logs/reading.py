@@ -51,6 +51,22 @@ _READY = Signature(
     fatal=False,
 )
 """A server that serves, whichever it is."""
+_REFUSED = Signature(
+    id="refused",
+    pattern=r'HTTP/[\d.]+" 4\d\d\b',
+    outcome=Outcome.OK,
+    kind="refused",
+    advice="",
+    sources=(),
+    fatal=False,
+)
+"""An answer that says that the request is to blame."""
+_SERVES = re.compile(
+    r"/(?:entrypoints|renderers|openai|serving)/|/(?:serving|api_server|http_server)\w*\.py$"
+)
+"""Files of what answers requests."""
+ANSWERED = 5
+"""Lines around a traceback in which the answer stands to the request that raised it."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +87,13 @@ class Reading:
     """Whether there is nothing but what follows a failure: its beginning is not in this log."""
     also: tuple[Match, ...] = ()
     """Lines that one of the further patterns fits."""
+    refused: Traceback | None = None
+    """The first of a request that was answered with a refusal; its server went on."""
 
 
 @cache
 def _scanner(also: tuple[Signature, ...]) -> Scanner:
-    return Scanner((*signatures(), _TRACEBACK, _READY, *also))
+    return Scanner((*signatures(), _TRACEBACK, _READY, _REFUSED, *also))
 
 
 def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
@@ -87,7 +105,9 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     begun = [match for match in found if match.signature is _TRACEBACK]
     ready = min((match.line for match in found if match.signature is _READY), default=0)
     seen = tuple(_tracebacks(log, begun))
+    refused = _refused(seen, found)
     ignored = [] if _is_all(seen, log) else [one for one in seen if one.ignored]
+    ignored += refused
     seen = tuple(one for one in seen if one not in ignored)
     told = [
         match
@@ -95,7 +115,7 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
         if match.signature.outcome is Outcome.NOT_RUN
         or not (
             is_notice(match)
-            or match.signature is _READY
+            or match.signature in (_READY, _REFUSED)
             or _within(match, ignored, 0)
             or (match.signature.ends and _went_on(match, ready))
             or (not _within(match, seen) and speaks(match, log))
@@ -110,7 +130,26 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     cause = _cause(chain, matches)
     # Some of what follows a failure follows a plain end too.
     after = any(match.signature.after and match.signature.fatal for match in matches) or bool(seen)
-    return Reading(seen, matches, first, chain, cause, after and first is None and cause is None, more)
+    follows = after and first is None and cause is None
+    return Reading(seen, matches, first, chain, cause, follows, more, next(iter(refused), None))
+
+
+def _refused(seen: tuple[Traceback, ...], matches: Sequence[Match]) -> list[Traceback]:
+    """The tracebacks of what answers requests beside which such an answer stands, with what they were raised
+    from; but for those that a signature says more of: some servers answer so when they fail."""
+    answers = [match.line for match in matches if match.signature is _REFUSED]
+    known = [match for match in telling(matches) if match.signature.kind != "options"]
+    found: list[Traceback] = []
+    for at, one in enumerate(seen):
+        chain = [other for other in seen[seen.index(_head(one, seen)) : at + 1] if other.rank == one.rank]
+        near = range(one.line - ANSWERED, one.end + ANSWERED + 1)
+        if (
+            any(answer in near for answer in answers)
+            and any(_SERVES.search(frame.file) for frame in one.frames)
+            and not any(_within(match, chain, 0) for match in known)
+        ):
+            found += [other for other in chain if other not in found]
+    return found
 
 
 def _went_on(match: Match, ready: int) -> bool:
