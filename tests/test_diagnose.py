@@ -275,6 +275,8 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("RuntimeError: unable to find backend library for backend 'maple'", "dependency"),
         ("maple.ValidationError: 1 validation error for LarchArgs", "options"),
         ("ValueError: Larch manager is disabled but nothing else fits", "options"),
+        ("RuntimeError: larch_bias must be bfloat16 or float", "no_kernel"),
+        ("Exception: Failed to encode tensor map: 700", "fault"),
     ],
 )
 def test_an_exception_alone_makes_a_kind_likely_never_certain(error: str, kind: str | None) -> None:
@@ -683,8 +685,9 @@ def test_what_is_wrong_though_nothing_fails_is_noticed(tmp_path: Path) -> None:
 
 
 def test_what_a_library_notes_of_all_that_it_tries_is_no_cause() -> None:
+    bound = "node:9:9 [1] ras/client_support.cc:160 NCCL WARN Call to bind failed: Address already in use\n"
     note = "node:9:9 [0] NCCL INFO NET/Plugin: libnccl-net.so: cannot open shared object file: No such file\n"
-    assert diagnosed(note).cause is None
+    assert diagnosed(note + bound).cause is None
     head, _, end = RAISED_IN.format(file="vllm/a.py", function="f", text="x", error="KeyError: 1").partition(
         "    engine = EngineCore()\n"
     )

@@ -91,6 +91,7 @@ def test_dressings_are_taken_off_in_any_order() -> None:
         ("[TensorRT-LLM][ERROR] boom", "ERROR"),
         ("E0612 14:05:26.176716 1192408 tcp.cpp:136] boom", "ERROR"),
         ("[1,0]<stderr>:boom", None),
+        ("[Worker_TP3 pid=540] ERROR 11-19 21:10:38 [v1/executor/a.py:671] boom", "ERROR"),
     ):
         line = undress(dressed)
         assert (line.text, line.level) == ("boom", level)
@@ -225,6 +226,15 @@ def test_a_frame_without_its_line_and_one_of_two_lines_are_read() -> None:
     assert (found.error, found.frames[0].line) == (ERROR.partition(":")[0], 3173)
     (found,) = tracebacks(BODY.replace(", line 3173", "").splitlines())
     assert (found.error, found.frames[0].line, found.frames[1].line) == (ERROR.partition(":")[0], 0, 1176)
+
+
+def test_what_goes_on_with_a_record_may_name_only_who_passed_it_on() -> None:
+    head, *rest = BODY.splitlines()
+    lines = [f"(Larch pid=7) [2026-03-07 19:22:11 TP3] Scheduler hit an exception: {head}"]
+    other = "(Larch pid=8) [2026-03-07 19:22:11 TP4] going on"
+    lines += [line for one in rest for line in (f"(Larch pid=7) {one}", other)]
+    (found,) = tracebacks(lines)
+    assert (f"{found.error}: {found.message}", found.rank, len(found.frames)) == (ERROR, "TP3", 2)
 
 
 def test_a_scope_of_c_is_no_exception() -> None:

@@ -43,6 +43,7 @@ _DRESSING = tuple(
         r"\[(?P<rank>rank\d+|default\d+|\d+)\]: ?",  # torchrun, mpirun
         rf"\[{_TIME}(?: (?P<rank>[A-Z]+\d+[^\]]*))?\] (?=(?P<logged>))",  # sglang
         r"\((?P<rank>[\w.: -]*(?:rank=\d+ +)?pid=\d+)[^()]*\) ?",  # vllm, ray
+        r"\[(?P<rank>[\w.: -]*pid=\d+)\] ?",  # vllm of one's own
         r"\((?:raylet|autoscaler|gcs_server)[^()]*\) ?",  # ray itself
         rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[?[\w./-]+:\d+\] ?)?",  # vllm
         rf"{_TIME} - (?:\S+ - )?{_LEVEL} - (?:\S+ - )?",
@@ -62,6 +63,8 @@ class Line:
     text: str
     rank: str | None = None
     """Which of several processes wrote it, as the log calls it; None where it does not say."""
+    outer: str | None = None
+    """Which one passed it on, where both are named; of what goes on with a record it may be named alone."""
     level: str | None = None
     """``WARNING``, ``ERROR``, …, where it says so."""
     logged: bool = False
@@ -71,7 +74,7 @@ class Line:
 def undress(line: str) -> Line:
     """Take off colours, times, container and unit names, ranks and levels, in whatever order they stand."""
     text = _REPEATED.sub("", plain(line[:LONGEST]))
-    rank = level = None
+    rank = outer = level = None
     logged = False
     bare = False
     while not bare:
@@ -79,7 +82,8 @@ def undress(line: str) -> Line:
         for pattern in _DRESSING:
             if match := pattern.match(text):
                 found = match.groupdict()
-                rank = found.get("rank") or rank
+                if found.get("rank"):
+                    rank, outer = found["rank"], outer or rank
                 level = _LETTERS.get(named := found.get("level") or "", named) or level
                 logged = logged or found.get("logged") is not None or found.get("level") is not None
                 text = text[match.end() :]
@@ -87,7 +91,7 @@ def undress(line: str) -> Line:
                 break
     if _BOLD.match(text):
         text = text.replace("**", "")
-    return Line(text.rstrip(), rank, level, logged)
+    return Line(text.rstrip(), rank, outer, level, logged)
 
 
 def plain(line: str) -> str:

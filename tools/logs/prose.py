@@ -52,8 +52,8 @@ _SPEAKS = re.compile(
     r"|[:,] output)[\"']?\s*[:=]\s*\[?([\"'])"
 )
 """What a person or a model said, as servers and clients print it."""
-_NOTICE = re.compile(r"\] NCCL INFO ")
-"""What a library says of all that it tries."""
+_NOTICE = re.compile(r"\] NCCL INFO |\] ras/\S+ NCCL WARN ")
+"""What a library says of all that it tries, and of a part that it does without."""
 _SPEAKER = re.compile(r"(?:User|Assistant|Human|AI|Bot|Question|Answer|Q|A): |<\|\w+\|>|>>> ")
 _PERHAPS = re.compile(r"(?i)\b(?:possible|potential|common|likely) (?:root )?(?:causes?|reasons?)\b")
 """Before what may have been, as programs list it where they know no more."""

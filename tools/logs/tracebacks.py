@@ -75,6 +75,7 @@ class Traceback:
 class _Open:
     line: int
     rank: str | None
+    outer: str | None
     level: str | None
     chained: bool
     touched: int
@@ -178,29 +179,29 @@ def tracebacks(lines: Iterable[str], first: int = 1) -> Iterator[Traceback]:
             _take(one, line, last)
         elif not begun and _FRAME.match(line.text):
             begun = True
-            going.append(_Open(last, line.rank, line.level, False, last, headed=False))
+            going.append(_Open(last, line.rank, line.outer, line.level, False, last, headed=False))
             _take(going[-1], line, last)
         elif not begun and drawn.begins(line.text):
             begun = True
-            going.append(_Open(last, line.rank, line.level, False, last, headed=False, drawn=""))
+            going.append(_Open(last, line.rank, line.outer, line.level, False, last, headed=False, drawn=""))
             _take(going[-1], line, last)
     yield from (one.closed() for one in going if one.told)
 
 
 def _opened(line: Line, number: int, picture: str | None, *, chained: bool) -> _Open:
     if picture is not None:
-        return _Open(number, line.rank, line.level, chained, number, drawn=picture)
+        return _Open(number, line.rank, line.outer, line.level, chained, number, drawn=picture)
     before = line.text[: -len(HEADER)]
     pattern = None
     if before:
         whole = _DIGITS.sub(r"\\d+", re.escape(_GROUP.sub("| ", before)))
         pattern = re.compile(f"{whole}|{re.escape(before[: len(before) - len(before.lstrip())])}")
-    return _Open(number, line.rank, line.level, chained, number, pattern)
+    return _Open(number, line.rank, line.outer, line.level, chained, number, pattern)
 
 
 def _belongs(line: Line, going: list[_Open]) -> _Open | None:
     """Which of the tracebacks that are going on a line goes on with."""
-    fitting = [one for one in going if line.rank is None or one.rank in {line.rank, None}]
+    fitting = [one for one in going if line.rank in {None, one.rank, one.outer} or one.rank is None]
     own = [one for one in fitting if one.rank == line.rank]
     return max(own or fitting, key=lambda one: one.touched, default=None)
 
