@@ -16,6 +16,7 @@ _AFTER = re.compile(r"[x×*](\d{1,4})", re.IGNORECASE)
 _TENSOR_PARALLEL = re.compile(
     r"(--)?(tp|tp[-_]?size|tensor[-_ ]parallel([-_]size)?)[ =]?(\d{1,4})", re.IGNORECASE
 )
+_OTHER_RANKS = re.compile(r"(--)?(ep|dp|pp|cp|dcp)([-_]?size)?[ =]?\d{1,4}", re.IGNORECASE)
 _CAPABILITY = re.compile(r"(sm|compute)[ _-]?\d+\.?\d*[af]?", re.IGNORECASE)
 _LONGEST_NAME = 6
 """Words in the longest GPU name that is looked for."""
@@ -40,6 +41,8 @@ def read_architectures(reading: Reading, *, bare: bool) -> str | None:
             continue
         if name.rstrip("afAF").replace(".", "").isdigit() and not (bare and ("." in name or find_gpus(name))):
             continue
+        if name[-1] in "sS" and not find_gpus(name) and find_gpus(name[:-1]):
+            name = name[:-1]
         try:
             found = parse_architecture(name)
         except ArchitectureError as error:
@@ -82,6 +85,9 @@ def _count(reading: Reading, start: int, end: int, times: re.Match[str] | None) 
     if following is not None and not following.taken and (after := _AFTER.fullmatch(following.text)):
         number = int(after[1])
         end += 1
+    elif following is not None and following.text.lower() in _TIMES_SIGNS and end + 1 < len(reading.words):
+        number = _number(reading.words[end + 1].text)
+        end += 2 if number is not None else 0
     reading.take(start, end)
     if number is not None:
         _set_count(reading, number)
@@ -111,6 +117,10 @@ def read_gpu_count(reading: Reading) -> None:
             if number is not None:
                 _set_count(reading, number)
                 reading.take(index - 1, index + 1)
+    for start, end in list(reading.free(2)):
+        if _OTHER_RANKS.fullmatch(reading.text(start, end)):
+            reading.take(start, end)
+            reading.assumed.append(f'"{squeeze(reading.text(start, end))}" was read and is not used')
     for start, end in list(reading.free(3)):
         text = reading.text(start, end)
         match = _TENSOR_PARALLEL.fullmatch(text)

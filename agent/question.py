@@ -29,6 +29,7 @@ from agent.words import (
     plain,
     quantisation_named,
     quantisations_in,
+    refuse_unjudged,
     words_data,
 )
 from memory.vocabulary import Target
@@ -83,6 +84,7 @@ def parse_question(
     _read_kv_cache(reading)
     quantisations = _read_quantisations(reading)
     model = _read_model(reading)
+    refuse_unjudged(model or "")
     quantisation = one_quantisation(quantisations | quantisations_in(model or ""))
     named = dict(reading.packages)
     for requirement in requirements:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from agent.text import squeeze
 
 DEFAULT_ENGINE = "sglang"
+SHORTEST_MISSPELT = 5
+"""Letters of the shortest name of a quantisation that a slip is looked for in."""
 
 
 class QuestionError(Exception):
@@ -81,6 +84,23 @@ def quantisations_in(model: str) -> set[str]:
         for start in range(len(parts) - size + 1)
         if (named := quantisation_named("".join(parts[start : start + size])))
     }
+
+
+def refuse_unjudged(model: str) -> None:
+    """Raises :class:`QuestionError` where a part of a model's name is a quantisation that is not known here,
+    or one misspelt: the answer would be that of a model without any."""
+    long = [word for word in phrases("quantisation") if len(word) >= SHORTEST_MISSPELT]
+    for part in re.split(r"[-_/\s]+", re.sub(r"(\d)[-_\s](?=bits?\b)", r"\1", model.lower())):
+        if quantisation_named(part):
+            continue
+        if part in words_data()["unjudged"]["words"].split():
+            known = ", ".join(words_data()["quantisation"])
+            raise QuestionError(
+                f"{part!r} is no quantisation known here; leave it out, or name one of {known}"
+            )
+        looks_like_one = len(part) >= SHORTEST_MISSPELT and re.search(r"\d", part)
+        if looks_like_one and (near := get_close_matches(part, long, 1, 0.8)):
+            raise QuestionError(f"{squeeze(part)!r} is no quantisation known here; did you mean {near[0]}?")
 
 
 def one_quantisation(named: set[str]) -> str | None:

@@ -152,6 +152,8 @@ def test_a_model_that_the_engine_does_not_register_is_refused(engine: Path) -> N
         "explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine), "--model", "zincmodel9"
     )
     one_line(finished, 2, "no model called 'zincmodel9'")
+    finished = agent("backends", "--arch", "sm120", "-e", str(engine), "--model", "zincmodel9")
+    one_line(finished, 2, "no model called 'zincmodel9'")
     finished = agent("explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine), "--model", "")
     one_line(finished, 2, "--model: ")
 
@@ -176,6 +178,9 @@ def test_a_component_or_backend_that_is_not_there_is_listed(engine: Path) -> Non
         "fp4_gemm",
         "attention",
     )
+    finished = agent("explain", "Fp4-gem", "zinc", "-e", str(engine), "--arch", "sm120")
+    one_line(finished, 2, "no component 'Fp4-gem' here; it has fp4_gemm")
+    assert "attention" not in finished.stderr
     one_line(agent("explain", "fp4_gemm", "zinc", "-e", str(engine), "--arch", "sm120"), 2, "amber", "cedar")
 
 

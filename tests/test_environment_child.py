@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from tools import stopping
-from tools.environment import child
+from tools.environment import _guard, child
 from tools.environment.child import OutputError, allowed_environment, run_child
 from tools.environment.uv_settings import child_environment as uv_environment
 
@@ -430,3 +430,8 @@ def test_uv_believes_the_systems_certificates_unless_told_otherwise(
     monkeypatch.delenv(own)
     system.cafile = None
     assert "UV_SYSTEM_CERTS" not in uv_environment(retries=False), "the system has none"
+
+
+def test_the_guard_knows_who_cleans_up_and_for_how_long_as_its_parent_does() -> None:
+    """It runs alone, and can import nothing of the program."""
+    assert (_guard.CLEANER.decode(), _guard.CLEANING) == (child.CLEANER, child.CLEANING)

@@ -54,6 +54,10 @@ from agent.words import known_quantisation, words_data
                 "packages": {"sglang": "0.5.9"},
             },
         ),
+        ("glm 4.6 fp8 on two DGX Sparks", {"arch": "sm121", "gpu": "DGX Spark", "gpu_count": 2}),
+        ("glm 4.6 fp8 on L40S x 4, ep 2", {"model": "glm 4.6", "gpu": "L40S", "gpu_count": 4}),
+        ("gemma-2-2b-it on 5090s", {"model": "gemma-2-2b-it", "gpu": "5090", "quantisation": None}),
+        ("acme/Tern-R1-W4AFP8 on h200", {"quantisation": "w4afp8"}),
         # awq is a kind of w4a16: both may be said.
         (
             "Mixtral-8x7B awq w4a16 on 4 a100 gpus",
@@ -100,6 +104,10 @@ def test_understood(question: str, expected: dict[str, Any]) -> None:
         ("   \n", ["empty"]),
         ("qwen3.5 nvfp4", ["no GPU architecture", "--arch"]),
         ("qwen3.5 fp4 on sm120", ["nvfp4, mxfp4", "name one"]),
+        ("qwen3.5 nvpf4 on sm120", ["'nvpf4'", "did you mean nvfp4?"]),
+        ("qwen3.5 bitsandbytes on 5090", ["'bitsandbytes' is no quantisation known here", "nvfp4"]),
+        ("acme/Tern-20b-GGUF on 5090", ["'gguf'"]),
+        ("tern 8-bit on 5090", ["'8bit'"]),
         ("nvfp4 and fp8 qwen on sm90", ["fp8 and nvfp4", "cannot both"]),
         ("Qwen3.5-NVFP4 fp8 on sm90", ["fp8 and nvfp4"]),
         ("qwen3.5 nvfp4 on blackwell", ["sm100", "sm103", "sm120"]),

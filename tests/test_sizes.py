@@ -290,6 +290,9 @@ def test_an_investigation_judges_for_a_models_config_and_the_gpus_that_were_name
     (trace,) = trace_many(Context(home), [TraceInput.model_validate(call.input)])
     assert said(trace) == ("blocked", "parallelism")
     assert trace.scenario["tp"] == "4"
+    as_then = ["explain", COMPONENT, "amber", "--transcript", answer["transcript"], "--json"]
+    row = json.loads(CliRunner().invoke(cli, as_then, standalone_mode=False).stdout)["row"]
+    assert (row["verdict"], row["because"]) == ("blocked", "parallelism")
 
 
 def nonsense(**said: object) -> str:

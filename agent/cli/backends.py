@@ -45,6 +45,7 @@ class Backends(Branching):
 @click.option("--arch", "archs", metavar="ARCH", multiple=True, help="Architecture or GPU; repeatable.")
 @click.option("--component", "components", metavar="NAME", multiple=True, help="Only this one; repeatable.")
 @click.option("--quantisation", metavar="NAME", help="Of the model, e.g. nvfp4: part of the scenario.")
+@click.option("--model", metavar="NAME", help="Whose classes' rules count.")
 @model_options
 @engine_option
 @scenario_option
@@ -66,6 +67,7 @@ def backends(
     archs: tuple[str, ...],
     components: tuple[str, ...],
     quantisation: str | None,
+    model: str | None,
     model_config: str | None,
     tp: int | None,
     engine: str | None,
@@ -107,6 +109,7 @@ def backends(
         archs=tuple(wanted),
         quantisation=scheme,
         scenario=facts,
+        model=model,
         checkpoint=checkpoint,
         tp=tp,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,8 +42,10 @@ def options_of(
     for component in dict.fromkeys(components):
         meant = _meant(by_name, component)
         if meant is None:
-            there = ", ".join(sorted(name for name, option in by_name.items() if is_backend_option(option)))
-            raise CommandError(f"{engine} has no component {component!r} here; it has {there}")
+            there = sorted(name for name, option in by_name.items() if is_backend_option(option))
+            # The few that look like it, where any do: a slip of the keyboard needs no list of them all.
+            there = get_close_matches(component.lower(), there, 3, 0.7) or there
+            raise CommandError(f"{engine} has no component {component!r} here; it has {', '.join(there)}")
         chosen.append(meant.model_copy(update={"component": component}))
     return chosen
 

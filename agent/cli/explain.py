@@ -42,6 +42,8 @@ class Earlier:
     quantisation: str | None = None
     model_classes: tuple[str, ...] = ()
     scenario: dict[str, str] = field(default_factory=dict)
+    checkpoint: str | None = None
+    tp: int | None = None
 
 
 def _investigated(home: Home, name: str) -> Earlier:
@@ -49,12 +51,12 @@ def _investigated(home: Home, name: str) -> Earlier:
     from transcripts.reader import read_raw
 
     path = find_transcript(home, name, last=False)
-    scenario: dict[str, str] = {}
+    options: dict[str, Any] = {}
     try:
         for event in read_raw(path):
             data = event["data"]
             if data["kind"] == "opened":
-                scenario = dict(data["options"].get("scenario", {}))
+                options = {**data["options"]}
             if data["kind"] == "understood":
                 target = data["target"]
                 return Earlier(
@@ -63,7 +65,9 @@ def _investigated(home: Home, name: str) -> Earlier:
                     engine=target["engine"],
                     quantisation=target["quantisation"],
                     model_classes=tuple(target["model_classes"]),
-                    scenario=scenario,
+                    scenario=dict(options.get("scenario", {})),
+                    checkpoint=options.get("checkpoint"),
+                    tp=options.get("tp"),
                 )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CommandError(
@@ -157,6 +161,7 @@ def explain(
     if environment is None and not requirements:
         environment = earlier.environment
     found = environment_of(home, environment, requirements, parse_architecture(wanted), engine)
+    other_model = model is not None or checkpoint is not None
     question = Question(
         engine=engine_of(found, wanted_engine),
         components=(component,),
@@ -165,9 +170,9 @@ def explain(
         quantisation=scheme,
         scenario={**earlier.scenario, **facts},
         model=model,
-        model_classes=() if model else earlier.model_classes,
-        checkpoint=checkpoint,
-        tp=tp,
+        model_classes=() if other_model else earlier.model_classes,
+        checkpoint=checkpoint if other_model else earlier.checkpoint,
+        tp=tp or earlier.tp,
     )
     (trace,) = traces(home, found, question)
     versions: list[dict[str, Any]] = []

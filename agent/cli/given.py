@@ -16,8 +16,10 @@ def to_write(option: str, path: str | Path | None) -> None:
     """Raises :class:`CommandError` where a file that is to be written in the end cannot be."""
     if path is None:
         return
-    folder = Path(path).absolute().parent
-    if Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+    file = Path(path)
+    place = file if file.exists() else file.absolute().parent
+    fits = place.is_dir() is not file.exists()
+    if not fits or not os.access(place, os.W_OK):
         raise CommandError(f"{option} {path} cannot be written; expected a file in a folder that is there")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -32,7 +33,10 @@ class LazyGroup(click.Group):
             near = get_close_matches(name, self.lazy, 2)
             what = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(self.lazy)}"
             raise click.UsageError(f"No such command {name!r}; {what}", ctx)
-        return super().resolve_command(ctx, args)
+        found, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            refuse_twice(command, found, rest, ctx)
+        return found, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -52,8 +56,25 @@ class Branching(click.Command):
     ) -> click.Context:
         if args and args[0] in self.branches:
             command = load(self.branches[args[0]])
-            return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+            name = f"{info_name} {args[0]}"
+            refuse_twice(command, name, args[1:], parent)
+            return command.make_context(name, args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
+
+
+def refuse_twice(
+    command: click.Command, name: str | None, args: list[str], parent: click.Context | None
+) -> None:
+    """Raises a usage error for an option that takes one value and was given another: click takes the last."""
+    if isinstance(command, Branching) and args and args[0] in command.branches:
+        return
+    context = click.Context(command, parent, name, **command.context_settings)
+    given = Counter(command.make_parser(context).parse_args(list(args))[2])
+    for option, times in given.items():
+        if times > 1 and isinstance(option, click.Option) and not option.multiple and not option.is_flag:
+            raise click.UsageError(
+                f"{'/'.join(option.opts)} is given {times} times; it takes one value", context
+            )
 
 
 def load(place: str) -> click.Command:

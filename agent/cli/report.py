@@ -47,6 +47,9 @@ def report(
       agent report --last --html > answer.html
       agent report --last --upstream --about moe_runner/flashinfer_trtllm > issue.md
     """
+    asked = {"--markdown": as_markdown, "--html": as_html, "--upstream": as_upstream, "--json": as_json}
+    if len(forms := [name for name, is_asked in asked.items() if is_asked]) > 1:
+        raise CommandError(f"{' and '.join(forms)} cannot both be on stdout; give one")
     path = find_transcript(the_home(), transcript, last=last)
     concluded = conclusion_of(path)
     if concluded.get("answer") is None:

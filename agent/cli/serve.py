@@ -99,7 +99,8 @@ def _told(plan: Plan, fit: Fit | None, *, as_json: bool) -> int:
 def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
-        file.chmod(0o755)
+        if file.is_file():
+            file.chmod(0o755)
     except OSError as error:
         raise CommandError(f"cannot write {file}: {error.strerror or error}") from None
 

@@ -77,7 +77,7 @@ def target_of(board: Board, opened: Opened) -> Target:
     output = board.output_of("find_model")
     if isinstance(output, dict):
         classes = tuple(one["architecture"] for one in output["classes"])
-        assumed = target.assumed if classes else (*target.assumed, _unmatched(target, output))
+        assumed = target.assumed if classes else (_unmatched(target, output), *target.assumed)
         target = target.model_copy(update={"model_classes": classes, "assumed": assumed})
     return target
 
