@@ -104,7 +104,7 @@ def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
         (["findings"], 2, ["agent findings needs a command: list, search, show"]),
         (["environment"], 2, ["agent environment needs a command: create, list, show"]),
         (["report"], 2, ["--last"]),
-        (["report", "--last"], 2, ["no transcripts yet"]),
+        (["report", "--last"], 2, ["no investigations yet"]),
         (["report", "20260101-aa"], 2, ["20260101-aa"]),
         (["transcripts", "show", "zzz"], 2, ["zzz"]),
         (["findings", "show", "zzz"], 2, ["zzz"]),

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import agent as program, one_line
 from test_findings_share import agent as agent
 
 import memory
 from agent.cli.main import run
+from agent.cli.transcripts import KEPT
 from agent.recommend import demotions
 from memory.artifacts import Artifacts
 from memory.home import Home
@@ -19,7 +21,9 @@ from memory.views import Views
 from memory.vocabulary import Row, Verdict
 from tools.errors import ToolError
 from tools.findings.accounts import Case, claims_of, read_cases
+from tools.findings.rejudge import VERIFY
 from tools.findings.share import finding_of
+from transcripts.events import ACCOUNTS, IMPORT
 
 CASE = {
     "id": "x-1", "url": "https://example.org/issues/1", "date": "2026-03-06", "engine": "sglang",
@@ -117,6 +121,10 @@ def test_the_pack_is_loaded_once_and_whole(agent: Any, home: Home) -> None:
     again = json.loads(agent(home, "load-pack", "--json"))
     assert (again["findings"], again["known"]) == ([], len(done["findings"]))
     assert all(row["url"].startswith("https://") for row in Views(home).findings(statuses=()))
+    assert {ACCOUNTS, IMPORT, VERIFY} == KEPT
+    one_line(program("report", "--last", home=home.root), 2, "no investigations yet")
+    one_line(program("replay", done["transcript"], home=home.root), 2, "nothing was decided in", "--verify")
+    assert program("replay", done["transcript"], "--verify", home=home.root).returncode == 0
 
 
 def test_a_report_of_nan_puts_a_backend_behind_the_others_with_the_link(agent: Any, home: Home) -> None:

@@ -72,7 +72,7 @@ def replay(
       agent replay 20260307-3f --until 40 --fork planner
       agent replay ses_41ab --rerun reads -e sglang-0.5.10
     """
-    from agent.cli.transcripts import find_transcript
+    from agent.cli.transcripts import begins, find_transcript, kept
 
     if verify and (fork or until is not None):
         raise CommandError("--verify checks a whole log; leave out --until and --fork")
@@ -87,11 +87,15 @@ def replay(
         return rerun_reads(home, transcript, environment, packages, as_json)
     if environment is not None or packages:
         raise CommandError("-e and -p go with --rerun reads: a replay takes recorded results alone")
-    path = find_transcript(home, transcript, last=last)
+    path = find_transcript(home, transcript, last=last, decided=True)
     if fork:
         return _fork(home, path, fork, until, model, as_json)
     if verify:
         return _verify(home, path, as_json)
+    if begins(path) and kept(path):
+        raise CommandError(
+            f"nothing was decided in {path.stem}, so nothing can be again; check it with --verify"
+        )
     from transcripts.chain import LogError
     from transcripts.reader import check_chain
 

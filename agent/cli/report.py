@@ -50,7 +50,7 @@ def report(
     asked = {"--markdown": as_markdown, "--html": as_html, "--upstream": as_upstream, "--json": as_json}
     if len(forms := [name for name, is_asked in asked.items() if is_asked]) > 1:
         raise CommandError(f"{' and '.join(forms)} cannot both be on stdout; give one")
-    path = find_transcript(the_home(), transcript, last=last)
+    path = find_transcript(the_home(), transcript, last=last, decided=True)
     concluded = conclusion_of(path)
     if concluded.get("answer") is None:
         why = f"({concluded.get('exit_reason')}): {concluded.get('summary')}"

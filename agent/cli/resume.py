@@ -49,7 +49,7 @@ def resume(
     from agent.cli.transcripts import find_transcript
 
     home = the_home()
-    path = find_transcript(home, transcript, last=last)
+    path = find_transcript(home, transcript, last=last, decided=True)
     progress(f"resuming {path.stem}")
     from agent.cli.ending import ended
     from agent.session import Setting, resume as go_on

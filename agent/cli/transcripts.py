@@ -137,18 +137,26 @@ def files(home: Home) -> list[Path]:
     return [path for *_, path in sorted(found)]
 
 
-def find_transcript(home: Home, name: str | None, *, last: bool) -> Path:
-    """The file of a transcript by id, beginning of an id, or path; or the newest one."""
+KEPT = frozenset({"accounts", "import", "verify"})
+"""Drivers of transcripts that a command wrote to keep something: nobody decided anything in them."""
+
+
+def find_transcript(home: Home, name: str | None, *, last: bool, decided: bool = False) -> Path:
+    """The file of a transcript by id, beginning of an id, or path; or the newest one. ``decided``: the newest
+    in which something was decided."""
     known = files(home)
     if last or name is None:
         if name is not None:
             raise CommandError("give a transcript or --last, not both")
         if not last:
             raise CommandError("which transcript? give an id (see agent transcripts list) or --last")
-        newest = next((path for path in reversed(known) if begins(path)), None)
+        newest = next(
+            (path for path in reversed(known) if begins(path) and not (decided and kept(path))), None
+        )
         if newest is None:
+            what = "investigations" if decided else "transcripts"
             raise CommandError(
-                'there are no transcripts yet; start with: agent investigate "qwen3.5 nvfp4 on sm120"'
+                f'there are no {what} yet; start with: agent investigate "qwen3.5 nvfp4 on sm120"'
             )
         return newest
     if "/" in name or name.endswith(".jsonl"):
@@ -190,6 +198,13 @@ def begins(path: Path) -> bool:
     except LogError:
         return False
     return True
+
+
+def kept(path: Path) -> bool:
+    """Whether a command wrote this transcript, and nobody decided anything in it."""
+    from transcripts.reader import first_raw
+
+    return first_raw(path)["data"].get("driver") in KEPT
 
 
 def _begun(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
