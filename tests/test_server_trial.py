@@ -523,14 +523,19 @@ def test_of_answers_no_more_is_told_than_was_asked() -> None:
     assert told(("alone", "ok"), ("oracle", "ok")).because == "it served, and answered as its reference did"
 
 
+def others(given: tuple[str, ...], options: dict[str, str]) -> list[str]:
+    """Options with their values, but for those that are given."""
+    return [word for option, value in options.items() if option not in given for word in (option, value)]
+
+
 @pytest.fixture
 def serves(tmp_path: Path) -> Callable[..., list[str]]:
     """``agent serve`` of a fake that behaves so, in words."""
 
     def words(*more: str, **behaviour: Any) -> list[str]:
         site, model = fake_engine(tmp_path / "site"), fake_model(tmp_path / "model", **behaviour)
-        where = ["-e", str(site), "--python", sys.executable, "--site", str(site), "--model", str(model)]
-        return ["serve", *where, "--cpu", *more]
+        where = {"-e": str(site), "--python": sys.executable, "--site": str(site), "--model": str(model)}
+        return ["serve", *others(more, where), "--cpu", *more]
 
     return words
 
@@ -538,7 +543,8 @@ def serves(tmp_path: Path) -> Callable[..., list[str]]:
 @pytest.fixture
 def checks(serves: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """``agent serve --check``, likewise."""
-    return lambda *more, **how: serves("--check", "--rounds", "1", "--questions", "0", *more, **how)
+    few = {"--rounds": "1", "--questions": "0"}
+    return lambda *more, **how: serves("--check", *others(more, few), *more, **how)
 
 
 @pytest.fixture
