@@ -295,6 +295,14 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("RuntimeError: larchTokens (9) must be large enough to process at least 1 sequence", "memory"),
         ("torch._dynamo.exc.UserError: Constraints violated (L['larch'].size()[0])!", "defect"),
         ("RuntimeError: larch_gemm is not available", "dependency"),
+        ("RuntimeError: CUDA error: initialization error", "machine"),
+        ("RuntimeError: CUDA error: operation not permitted", "machine"),
+        ("RuntimeError: CUDA error: hardware stack error", "fault"),
+        ("RuntimeError: CUDA error: peer access is not supported between these two devices", "communication"),
+        ("RuntimeError: CUDA error: a PTX JIT compilation failed", "toolchain"),
+        ("RuntimeError: [Larch Runner] Failed to initialize cutlass larch", "fault"),
+        ("RuntimeError: Failed: Assertion error larch.cpp:9 'n <= num_max_larches'", "options"),
+        ("maple.errors.ServiceUnavailableError: maple: code=None", "communication"),
         ("RuntimeError: CUDA is not available", "machine"),
         ("RuntimeError: Larch does not support pooling models", "model"),
         ("RuntimeError: self.size(-1) must be divisible by 4 to view Byte as Float", "defect"),
@@ -345,6 +353,13 @@ Traceback (most recent call last):
         ("torch/a.py", "go", "a", "a.b.MapleError: KeyError: 'x'", "defect"),
         ("torch/a.py", "go", "a", "torch._inductor.exc.InductorError: OSError: x", "toolchain"),
         ("torch/a.py", "go", "a", "torch._inductor.exc.InductorError: OSError: no memory left", "memory"),
+        (
+            "torch/a.py",
+            "go",
+            "a",
+            "a.BackendCompilerFailed: backend='l' raised:\nOSError: lack of memory",
+            "memory",
+        ),
     ],
 )
 def test_what_the_code_is_for_says_what_its_words_do_not(

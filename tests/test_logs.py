@@ -159,6 +159,12 @@ def test_a_traceback_cut_off_is_kept_without_its_end() -> None:
     assert (lost.error, lost.end, len(lost.frames)) == ("", 4, 1)
 
 
+def test_what_a_shell_says_is_not_the_exception_of_a_traceback_cut_off() -> None:
+    log = "\n".join(BODY.splitlines()[:5])
+    for said in ("Killed", "Aborted"):
+        assert [one.error for one in read_log(BytesIO(f"{log}\n{said}\n".encode())).tracebacks] == [""]
+
+
 def test_a_traceback_whose_frames_are_left_out_has_its_exception() -> None:
     (found,) = tracebacks(
         ["Traceback (most recent call last):", "RuntimeError: must be a tensor", "on it goes"]

@@ -19,7 +19,7 @@ from tools.logs import Traceback
 
 _CHECK = re.compile(r"(?:\[[\w-]+\])?\[ERROR\] +Assertion fail(?:ed)?: ")
 """Before what a check of C++ says."""
-_WITHIN = re.compile(r"(?s)(?:\w+\.)*([A-Z]\w*(?:Error|Exception)): ?(.+)")
+_WITHIN = re.compile(r"(?s)(?:backend=[^\n]+ raised:\n)?(?:\w+\.)*([A-Z]\w*(?:Error|Exception)): ?(.+)")
 _RAISES = re.compile(r"assert\b|raise (?:\w+\.)*(\w+)\(")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/|/torch/")
 OWN = "own"

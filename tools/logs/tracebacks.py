@@ -25,6 +25,10 @@ AFTER = 20
 """Lines after which the message of an exception is over, whoever wrote them."""
 
 _FRAME = re.compile(r'\s*File "([^"\n]+)"(?=, (?:line \d|in ))(?:, line (\d{1,9}))?(?:, in (.+))?$')
+_PASSES_ON = re.compile(r" raised:\s*$")
+"""At the end of a message (torch's) that goes on with what another exception said."""
+_ENDED = ("Killed", "Aborted", "Terminated", "Hangup")
+"""What a shell says of a process that a signal ended, and no exception is called."""
 _TORN = re.compile(r'\s*File "[^"\n]+$')
 """A frame that a narrow terminal broke into two lines."""
 _ERROR = re.compile(
@@ -229,10 +233,11 @@ def _take(one: _Open, line: Line, number: int) -> None:
     elif (
         (last or (number == one.line + 1 and _ERROR_NAME.match(text)))
         and (error := _ERROR.match(text))
+        and error[0] not in _ENDED
         and not _of_another(one, line)
     ):
         one.error, one.message = error[1], [(error[2] or "").strip()]
-        one.open = error[2] == ""
+        one.open = error[2] is not None and (not error[2] or _PASSES_ON.search(error[2]) is not None)
         one.end = one.touched = number
 
 
@@ -249,7 +254,7 @@ def _take_drawn(one: _Open, line: Line, number: int) -> None:
         one.drawn or error[1][0]
     ):
         one.error, one.message = error[1], [(error[2] or "").strip()]
-        one.open = error[2] == ""
+        one.open = error[2] is not None and (not error[2] or _PASSES_ON.search(error[2]) is not None)
         one.end = one.touched = number
     elif line.text:
         one.touched = number
