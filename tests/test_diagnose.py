@@ -303,6 +303,11 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("RuntimeError: [Larch Runner] Failed to initialize cutlass larch", "fault"),
         ("RuntimeError: Failed: Assertion error larch.cpp:9 'n <= num_max_larches'", "options"),
         ("maple.errors.ServiceUnavailableError: maple: code=None", "communication"),
+        ("RuntimeError: Triton Error [CUDA]: operation not permitted", "machine"),
+        ("RuntimeError: NPU function error: aclrtGetDeviceCount(&larch), error code is 207004", "machine"),
+        ("ValueError: SM999 sparse larch has no decode kernel for this shape: x=1", "no_kernel"),
+        ("Exception: Capture failed: larch kernel 'k' is not present in the registry.", "no_kernel"),
+        ("RuntimeError: Larch is odd with Maples; please try larch_mode=PIECEWISE", "options"),
         ("RuntimeError: CUDA is not available", "machine"),
         ("RuntimeError: Larch does not support pooling models", "model"),
         ("RuntimeError: self.size(-1) must be divisible by 4 to view Byte as Float", "defect"),
@@ -342,6 +347,8 @@ Traceback (most recent call last):
         ("vllm/lora/utils.py", "go", "x", "ValueError: larch.weight is unsupported LoRA weight", "files"),
         ("triton/language/semantic.py", "go", "x", "ValueError: must be a power of 2", "toolchain"),
         ("vllm/models/a.py", "go", "assert linear_method is None", "AssertionError", "quantisation"),
+        ("vllm/quantization/a.py", "go", "x", "ValueError: no maple", "quantisation"),
+        ("vllm/quantization/a.py", "go", "x", "NameError: name 'is_maple' is not defined", "defect"),
         ("vllm/layers/a.py", "go", "f(1)", "TypeError: f() takes 5 positional arguments", "dependency"),
         ("vllm/model_loader/a.py", "go", "x", "_pickle.UnpicklingError: invalid key", "files"),
         ("vllm/models/a.py", "go", "assert heads % tp_size == 0", "AssertionError", "options"),
@@ -617,6 +624,12 @@ def test_a_request_that_was_refused_is_no_failure_of_its_server(tmp_path: Path) 
     shown = agent("diagnose", str(path)).stdout
     assert "nothing in the log says that something failed" in shown
     assert "noticed: a request asks for what the server refuses (ok)" in shown
+    # The answer may stand before a chain of them.
+    lines = REFUSED.format(error="ValueError: no role 'larch'", status="400 Bad Request").splitlines()
+    raised = [line for line in lines if "serving.py" in line]
+    direct = "(APIServer pid=1) The above exception was the direct cause of the following exception:"
+    chain = [lines[-1], *raised, "(APIServer pid=1)", direct, "(APIServer pid=1)", *raised]
+    assert diagnosed("\n".join(chain)).first is None
     # What fails beside it still does, and so does a request that the server is to blame for.
     later = diagnosed(path.read_text() + SGLANG)
     assert later.first is not None

@@ -243,6 +243,15 @@ def test_what_goes_on_with_a_record_may_name_only_who_passed_it_on() -> None:
     assert (f"{found.error}: {found.message}", found.rank, len(found.frames)) == (ERROR, "TP3", 2)
 
 
+def test_a_record_whose_time_was_left_out_and_one_set_in_are_read() -> None:
+    for before in ("ERROR [multiproc_executor.py:912] ", "ERROR 2025-11-02 10:14:32.123 [core.py:9] "):
+        assert undress(f"{before}{ERROR}").text == ERROR
+        assert undress(f"    (Worker pid=7) {before}{ERROR}").rank == "Worker pid=7"
+        assert undress(f"{before}{ERROR}").level == "ERROR"
+    assert undress("  [2026-03-07 19:20:40 TP0] Load").text == "Load"
+    assert undress("    return (self.pid)").text == "    return (self.pid)"
+
+
 def test_a_scope_of_c_is_no_exception() -> None:
     (found,) = tracebacks([*BODY.splitlines()[:-1], "Session::writeBody failed"])
     assert found.error == ""

@@ -40,7 +40,10 @@ class Cause(Contract):
 
 _ALONE = Signature(
     id="exception 0",
-    pattern=r"(?m)(?:^|[\])|] |^E +)(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:: \S|\(['\"])",
+    pattern=(
+        r"(?m)(?:^|[\])|] |^E +)(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception)|Exception)"
+        r"(?:: \S|\(['\"])"
+    ),
     outcome=Outcome.CRASHED,
     kind="exception",
     advice="",

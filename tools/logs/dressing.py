@@ -21,6 +21,7 @@ _CONTROL = re.compile(
 """Colours, also those that lost their escape where a log was copied, or that syslog wrote in digits."""
 _BOLD = re.compile(r"\*\*[\w.]*(?:Error|Exception)\b")
 _LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+_LEVEL_OF = _LEVEL.replace("?P<level>", "?:")
 _LETTERS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
 """Levels of which some loggers write the first letter alone."""
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -31,6 +32,7 @@ _DRESSING = tuple(
         r" *[Ll]ine \d{1,7}: ",  # what an editor found
         r"\d{1,7}:(?=\(|\[|(?:DEBUG|INFO|WARNING|ERROR) )",  # what grep found
         r"\[\d+,\d+\]<std(?:err|out)>: ?",  # mpirun
+        rf" {{1,8}}(?=\((?:\w+ )?(?:rank=\d+ )?pid=\d|\[{_TIME}|{_LEVEL_OF} \d\d-\d\d \d\d:)",  # set in
         r"[\w.-]+ +\| ?",  # docker compose
         r"[│┃║] ?",  # panes of a terminal
         r"(?:\^[CZ])+",  # keys that a terminal shows
@@ -45,7 +47,8 @@ _DRESSING = tuple(
         r"\((?P<rank>[\w.: -]*(?:rank=\d+ +)?pid=\d+)[^()]*\) ?",  # vllm, ray
         r"\[(?P<rank>[\w.: -]*pid=\d+)\] ?",  # vllm of one's own
         r"\((?:raylet|autoscaler|gcs_server)[^()]*\) ?",  # ray itself
-        rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[?[\w./-]+:\d+\] ?)?",  # vllm
+        rf"{_LEVEL} (?:\d{{4}}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[?[\w./-]+:\d+\] ?)?",  # vllm
+        rf"{_LEVEL} +\[[\w./-]+\.py:\d+\] ?",  # the same whose time was left out
         rf"{_TIME} - (?:\S+ - )?{_LEVEL} - (?:\S+ - )?",
         rf"{_TIME} (?! *[|-])",
         rf"{_LEVEL}:[\w.]+:",  # Python's own logger

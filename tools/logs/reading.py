@@ -142,7 +142,7 @@ def _refused(seen: tuple[Traceback, ...], matches: Sequence[Match]) -> list[Trac
     found: list[Traceback] = []
     for at, one in enumerate(seen):
         chain = [other for other in seen[seen.index(_head(one, seen)) : at + 1] if other.rank == one.rank]
-        near = range(one.line - ANSWERED, one.end + ANSWERED + 1)
+        near = range(chain[0].line - ANSWERED, one.end + ANSWERED + 1)
         if (
             any(answer in near for answer in answers)
             and any(_SERVES.search(frame.file) for frame in one.frames)
