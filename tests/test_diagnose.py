@@ -304,6 +304,7 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("RuntimeError: Failed: Assertion error larch.cpp:9 'n <= num_max_larches'", "options"),
         ("maple.errors.ServiceUnavailableError: maple: code=None", "communication"),
         ("RuntimeError: Triton Error [CUDA]: operation not permitted", "machine"),
+        ("RuntimeError: Larch worker (pid 7) is killed by signal: Killed. ", "memory"),
         ("RuntimeError: NPU function error: aclrtGetDeviceCount(&larch), error code is 207004", "machine"),
         ("ValueError: SM999 sparse larch has no decode kernel for this shape: x=1", "no_kernel"),
         ("Exception: Capture failed: larch kernel 'k' is not present in the registry.", "no_kernel"),
@@ -450,6 +451,23 @@ def test_a_server_that_was_ended_has_not_failed(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "torch.OutOfMemoryError: CUDA out of memory\n")
     found = document(str(path))
     assert (found["cause"]["kind"], found["stopped"]) == ("memory", None)
+
+
+def test_what_a_server_that_served_says_while_it_is_ended_is_no_failure(tmp_path: Path) -> None:
+    served = 'INFO:     Application startup complete.\nINFO: "POST /v1/completions HTTP/1.1" 200 OK\n'
+    stop = "INFO 08-15 01:50:29 launcher.py:45] Gracefully stopping http server\n"
+    raised = RAISED_IN.format(file="vllm/a.py", function="log", text="use(x)", error="KeyError: 'larch'")
+    path = tmp_path / "served.log"
+    path.write_text(served + stop + raised + 'INFO: "POST /v1/completions HTTP/1.1" 200 OK\n')
+    found = document(str(path))
+    assert (found["cause"], found["first"], found["stopped"]) == (None, None, 3)
+    for log in (
+        stop + raised,  # it never served
+        served + raised + stop,  # it failed before
+        served + stop + raised + served,  # another one was started
+        served + stop + raised + "torch.OutOfMemoryError: CUDA out of memory",
+    ):
+        assert diagnosed(log).cause is not None
 
 
 def test_the_first_of_a_chain_counts_though_it_follows() -> None:

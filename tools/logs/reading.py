@@ -108,6 +108,7 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     refused = _refused(seen, found)
     ignored = [] if _is_all(seen, log) else [one for one in seen if one.ignored]
     ignored += refused
+    ignored += _of_its_end([one for one in seen if one not in ignored], found)
     seen = tuple(one for one in seen if one not in ignored)
     told = [
         match
@@ -150,6 +151,18 @@ def _refused(seen: tuple[Traceback, ...], matches: Sequence[Match]) -> list[Trac
         ):
             found += [other for other in chain if other not in found]
     return found
+
+
+def _of_its_end(seen: Sequence[Traceback], matches: Sequence[Match]) -> list[Traceback]:
+    """What a server that served said while it was being ended, where nothing had failed before."""
+    served = (match.line for match in matches if match.signature is _READY)
+    ended = (match.line for match in matches if match.signature.stops)
+    ready, stop = next(served, 0), next(ended, 0)
+    again = any(
+        match.signature is _READY and match.line > stop and "HTTP/" not in match.text for match in matches
+    )
+    before = any(one.line < stop for one in seen)
+    return [] if not 0 < ready < stop or before or again or any(telling(matches)) else list(seen)
 
 
 def _went_on(match: Match, ready: int) -> bool:
