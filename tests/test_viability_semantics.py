@@ -253,6 +253,73 @@ def test_what_runs_instead_is_doubted_as_if_it_were_asked_for(engine: Engine) ->
     assert "fetches" in trace.notes[0]
 
 
+LOOKED_FOR = """\
+from sglang.srt.platform import get_device_capability
+
+
+class Base:
+    def forward(self):
+        return (self.of_own("on_device") or self.plain)()
+
+    def of_own(self, name):
+        for kind in type(self).__mro__:
+            if kind is Base:
+                return None
+            if name in kind.__dict__:
+                return getattr(self, name)
+
+    def plain(self):
+        return None
+
+    def on_device(self):
+        raise RuntimeError("nothing of its own")
+
+
+class Middle(Base):
+    def on_device(self):
+        assert get_device_capability()[0] != 12, "not there"
+
+
+class Last(Middle):
+    pass
+"""
+
+
+def test_the_method_that_a_class_looks_for_among_its_own_is_what_runs(engine: Engine) -> None:
+    engine.add("sglang/srt/own.py", LOOKED_FOR)
+    before_elm(engine, "from sglang.srt.own import Last\nLast().forward()")
+    row = engine.trace("elm", "sm120").row
+    assert (row.verdict, row.because) == (BLOCKED, Because.ARCHITECTURE)
+    assert engine.trace("elm", "sm100").row.verdict is PASSES
+    engine.edit("sglang/srt/own.py", "class Last(Middle)", "class Last(Base)")
+    assert engine.trace("elm", "sm120").row.verdict is PASSES
+
+
+SEARCH = """\
+def best(rows, columns):
+    found = {}
+    for row in rows:
+        for column in columns:
+            if row * column % 7 == 3:
+                found[row] = column
+    return found[rows[-1]]
+"""
+
+
+def test_a_search_among_many_is_left_and_the_way_goes_on(engine: Engine) -> None:
+    """What it comes to is not known; what comes after it is."""
+    engine.add("sglang/srt/own.py", SEARCH)
+    before_elm(
+        engine, "from sglang.srt.own import best\nbest(range(500), range(500))\nbest(range(9), range(9))"
+    )
+    assert engine.trace("elm", "sm100").row.verdict is PASSES
+    text = "best(range(500), range(500))"
+    engine.edit(METHOD, text, f'assert {text} and get_device_capability()[0] != 12, "not there"')
+    assert engine.trace("elm", "sm100").row.verdict is not BLOCKED
+    engine.edit(METHOD, f"assert {text} and", f"{text}\n            assert")
+    assert engine.trace("elm", "sm120").row.verdict is BLOCKED
+
+
 def test_an_option_that_nobody_reads_is_unknown(engine: Engine) -> None:
     engine.edit(WEAVE, "    backend = server_args.weave_backend\n", '    backend = "amber"\n')
     trace = engine.trace("birch", "sm120")

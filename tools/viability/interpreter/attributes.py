@@ -83,6 +83,13 @@ def _of_class(m: Machine, cls: ClassValue, name: str, frame: Frame | None, node:
         return cls.module.name
     if name in ("__name__", "__qualname__"):
         return cls.name
+    if name == "__mro__":
+        return cls.mro()
+    if name == "__bases__":
+        return cls.bases
+    if name == "__dict__":
+        own = {key: own_attribute(m, cls, key) for key in cls.index}
+        return {**cls.attrs, **{key: value for key, value in own.items() if value is not NOT_BOUND}}
     if name == "apply" and any(base.endswith("autograd.Function") for base in cls.external_bases):
         # The framework calls ``forward`` with a context of its own in front.
         forward = read_attribute(m, cls, "forward", frame, node, t)

@@ -35,6 +35,8 @@ from tools.viability.interpreter.values import (
 
 LOOP_LIMIT, WHILE_LIMIT = 600, 64
 """Rounds that are followed. What comes after a loop that was cut short is not certain."""
+LOOP_SHARE = 0.1
+"""Of the steps of a run, what one loop may take: a search among many, whose end is no end of the way."""
 
 
 @statement(ast.For, ast.AsyncFor)
@@ -44,8 +46,11 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
         assign(m, node.target, UNKNOWN, frame)
         fork(m, frame, [node.body, []], depends, m.site(frame, node, "guard"))
         return
-    outer, left = frame.skipped, list[dict[str, Any]]()
+    outer, left, begun = frame.skipped, list[dict[str, Any]](), m.steps
     for item in items[:LOOP_LIMIT]:
+        if m.steps - begun > m.limit * LOOP_SHARE:
+            m.assume(frame, Condition(of(Kind.UNKNOWN), m.site(frame, node, "guard")))
+            break
         # An item of a literal list remembers the list.
         literal = tuple(site for site in depends.sites if site.role == "list")
         assign(m, node.target, taint(item, Taint(depends.kinds, literal)), frame)
