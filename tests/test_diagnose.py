@@ -305,6 +305,8 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("maple.errors.ServiceUnavailableError: maple: code=None", "communication"),
         ("RuntimeError: Triton Error [CUDA]: operation not permitted", "machine"),
         ("RuntimeError: Larch worker (pid 7) is killed by signal: Killed. ", "memory"),
+        ("RuntimeError: Error(s) in loading state_dict for Larch:", "files"),
+        ("NameError: name 'ncclLarch' is not defined", "dependency"),
         ("RuntimeError: NPU function error: aclrtGetDeviceCount(&larch), error code is 207004", "machine"),
         ("ValueError: SM999 sparse larch has no decode kernel for this shape: x=1", "no_kernel"),
         ("Exception: Capture failed: larch kernel 'k' is not present in the registry.", "no_kernel"),

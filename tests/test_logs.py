@@ -243,6 +243,15 @@ def test_what_goes_on_with_a_record_may_name_only_who_passed_it_on() -> None:
     assert (f"{found.error}: {found.message}", found.rank, len(found.frames)) == (ERROR, "TP3", 2)
 
 
+def test_frames_of_an_error_without_beginning_and_end_are_one() -> None:
+    frames = [line for line in BODY.splitlines()[1:] if line != ERROR]
+    told = "\n".join(f"{VLLM_PREFIX}{line}" for line in frames)
+    assert [len(one.frames) for one in read_log(BytesIO(told.encode())).tracebacks] == [2]
+    dumped = "\n".join(frames).encode()
+    assert not read_log(BytesIO(dumped)).tracebacks
+    assert undress("[Router (Python)] 2025-01-09 00:28:10 - ERROR - larch").text == "larch"
+
+
 def test_a_record_whose_time_was_left_out_and_one_set_in_are_read() -> None:
     for before in ("ERROR [multiproc_executor.py:912] ", "ERROR 2025-11-02 10:14:32.123 [core.py:9] "):
         assert undress(f"{before}{ERROR}").text == ERROR

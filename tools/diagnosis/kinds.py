@@ -80,7 +80,8 @@ def _told(failed: Traceback) -> Iterator[Traceback]:
     """What an exception passes on, then itself. Where its end is lost, its line of source says which."""
     if not failed.error and failed.frames and (raised := _RAISES.match(failed.frames[-1].text)):
         failed = replace(failed, error=raised[1] or "AssertionError")
-    failed = replace(failed, message=_CHECK.sub("", failed.message))
+    if checked := _CHECK.search(failed.message):
+        failed = replace(failed, message=failed.message[checked.end() :])
     if inner := _WITHIN.match(failed.message):
         yield replace(failed, error=inner[1], message=inner[2])
     yield failed

@@ -49,6 +49,7 @@ _DRESSING = tuple(
         r"\((?:raylet|autoscaler|gcs_server)[^()]*\) ?",  # ray itself
         rf"{_LEVEL} (?:\d{{4}}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[?[\w./-]+:\d+\] ?)?",  # vllm
         rf"{_LEVEL} +\[[\w./-]+\.py:\d+\] ?",  # the same whose time was left out
+        rf"\[[A-Z]\w+ \(\w+\)\] (?={_TIME})",  # sglang's router
         rf"{_TIME} - (?:\S+ - )?{_LEVEL} - (?:\S+ - )?",
         rf"{_TIME} (?! *[|-])",
         rf"{_LEVEL}:[\w.]+:",  # Python's own logger

@@ -122,8 +122,9 @@ class _Open:
 
     @property
     def told(self) -> bool:
-        """Whether there is enough of it to tell: what begins in the middle must at least end."""
-        return self.headed or bool(self.end)
+        """Whether there is enough of it: what begins in the middle must end, or be told of as an error."""
+        failed = self.level is not None and self.level not in MILD and len(self.frames) > 1
+        return self.headed or bool(self.end) or failed
 
 
 def is_frame(text: str) -> bool:
