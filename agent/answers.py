@@ -11,6 +11,7 @@ from agent.best import Best
 from agent.ranking import trust
 from agent.reasons import LEFT, NAMES, refuted
 from agent.recommend import choose, recommend
+from agent.relevance import surely
 from agent.trials import named
 from memory.vocabulary import (
     Answer,
@@ -71,8 +72,11 @@ def conclusion(
             for one in choices
         ]
     chosen = {choice.option.component for choice in choices}
+    target = understood.target
     hopeless = [
-        name for name, mine in by_component.items() if name not in chosen and _every_way_is_closed(mine)
+        name
+        for name, mine in by_component.items()
+        if name not in chosen and surely(name, target.quantisation) and _every_way_is_closed(mine)
     ]
     undecided = [
         name
@@ -91,7 +95,6 @@ def conclusion(
                 "alternatives": (*measured.others, *recommendation.alternatives),
             }
         )
-    target = understood.target
     if under:
         said = ", ".join(f"{key}={value}" for key, value in under.items())
         target = target.model_copy(update={"assumed": (*target.assumed, f"judged under {said}")})

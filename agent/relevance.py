@@ -36,6 +36,12 @@ def relevant(options: Sequence[Option], quantisation: str | None) -> list[Option
     return sorted(best.values(), key=lambda option: order.get(option.component, -1))
 
 
+def surely(component: str, quantisation: str | None) -> bool:
+    """Whether a target of this quantisation is known to need a component that counts for it: where none was
+    named, it may be of another number type than the one that the component is named after."""
+    return quantisation is not None or not set(component.split("_")) & set(_data()["types"])
+
+
 @cache
 def _data() -> dict[str, Any]:
     path = Path(__file__).parent / "data" / "relevance.toml"

@@ -309,6 +309,19 @@ def test_launches_are_started_checked_measured_and_ended_one_after_the_other(
     assert "note: one launch" in capsys.readouterr().out
 
 
+def test_one_that_is_gone_on_with_says_what_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = add_generator(tmp_path / "site", "sglang")
+    there = ["-e", str(site), "--python", sys.executable, "--site", str(site)]
+    assert run(["benchmark", "http://127.0.0.1:9", *there]) == 3
+    assert run(["resume", "--last"]) == 4
+    assert "was not granted" in (told := capsys.readouterr().err.splitlines()[-1])
+    assert "give --run benchmarks" in told
+    assert run(["resume", "--last", "--run", "benchmarks", *there[2:]]) == 3
+    assert "does not answer" in capsys.readouterr().err.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [

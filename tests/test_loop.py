@@ -220,6 +220,37 @@ def test_every_backend_refused_is_a_result_too(home: Home, engine: Path) -> None
     assert concluded.answer.recommendation is None
 
 
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [("qwen3.5 nvfp4 on sm90", 1), ("qwen3.5 on sm90", 0), ("qwen3.5 mxfp4 on sm90", 0)],
+)
+def test_a_number_type_that_nobody_named_is_no_model_s_end(
+    home: Home, engine: Path, question: str, code: int
+) -> None:
+    no_fp4 = {
+        cell: Verdict.BLOCKED if cell[0] == "fp4_gemm" else Verdict.NO_STATIC_OBSTACLE for cell in VERDICTS
+    }
+
+    def refuse(args: Any, context: Any) -> Any:
+        return fake_trace(args, context, no_fp4)
+
+    concluded = investigate(
+        home,
+        engine,
+        question=question,
+        tools=tools(trace_viability=dataclasses.replace(FAKE_TRACE, run=refuse)),
+        batches={},
+    )
+    assert concluded.exit_code == code
+    assert concluded.answer is not None
+    if code:
+        assert concluded.summary == "every backend of fp4_gemm is refused on sm90"
+    else:
+        assert concluded.answer.recommendation is not None
+        assert "fp4-gemm" not in concluded.answer.recommendation.command
+        assert "moe-runner-backend" in concluded.answer.recommendation.command
+
+
 def test_nothing_decided_is_not_an_answer(home: Home, engine: Path) -> None:
     unknown = dict.fromkeys(VERDICTS, Verdict.UNKNOWN)
 

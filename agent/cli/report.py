@@ -166,7 +166,9 @@ def conclusion_of(path: Path) -> Any:
     data = plain(line).get("data")
     if not isinstance(data, dict) or data.get("kind") != "concluded":
         raise CommandError(
-            f"{path.stem} is not concluded yet; see what was done: agent transcripts show {path}", 1
+            f"{path.stem} is not concluded yet; where nothing runs any more, go on with: agent resume "
+            f"{path.stem}; see what was done: agent transcripts show {path}",
+            1,
         )
     return data
 

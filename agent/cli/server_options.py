@@ -77,7 +77,7 @@ def planned(home: Home, given: dict[str, Any]) -> Plan:
     from tools.server import ServerSettings, plan_launch
 
     if not given["model"]:
-        raise CommandError("which model? --model PATH (see agent serve --help)")
+        raise CommandError("which model? --model PATH, its folder or its name on a hub")
     model = there_or_named("--model", given["model"])
     if given["cpu"] and given["gpus"]:
         raise CommandError("--gpu names a GPU, and with --cpu none is used; give one of them")

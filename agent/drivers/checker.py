@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.board import Board
 from agent.loop import Call, Decision
+from agent.probing import BENCHMARKS
 from memory.canonical import text_sha256
 from memory.clock import hypothesis_id
 from memory.vocabulary import (
@@ -220,6 +221,8 @@ def _conclusion(board: Board, done: list[tuple[Called, dict[str, Any] | None]]) 
             returned is not None and isinstance(returned.output, dict) and returned.output.get("missing")
         )
         why = (returned.error if returned else None) or "the server could not be asked"
+        if returned is not None and returned.status == "denied":
+            return Concluded(exit_reason="stopped", exit_code=4, summary=f"{why}; give --run {BENCHMARKS}")
         return Concluded(exit_reason="missing", exit_code=3 if missing else 2, summary=why)
     outcome = _went(called, output)
     summary = f"{outcome.value.replace('_', ' ')}: {output['because']}"
