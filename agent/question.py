@@ -7,7 +7,8 @@ sentence in ``Target.assumed``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from agent.gpus import (
     NoArchitectureError,
@@ -54,15 +55,15 @@ def parse_question(
     arch: str | None = None,
     engine: str | None = None,
     requirements: Iterable[str] = (),
-    installed: Iterable[str] = (),
+    installed: Mapping[str, str] = MappingProxyType({}),
     local_archs: Iterable[str] = (),
 ) -> Target:
     """``text`` as a target. ``arch``, ``engine`` and ``requirements`` (``P==V`` or ``P``) come from options
     and must agree with it.
 
-    ``installed`` are the packages of the environment that was named, ``local_archs`` the architectures of
-    the GPUs of this machine: where nothing else says it and there is exactly one engine or architecture
-    among them, it is assumed (and said). Raises :class:`QuestionError`.
+    ``installed`` are the packages of the environment that was named (which must agree too), ``local_archs``
+    the architectures of the GPUs of this machine: where nothing else says it and there is exactly one engine
+    or architecture among them, it is assumed (and said). Raises :class:`QuestionError`.
     """
     if not text.strip():
         raise QuestionError(f"the question is empty; {USAGE}")
@@ -89,6 +90,12 @@ def parse_question(
     named = dict(reading.packages)
     for requirement in requirements:
         _read_requirement(reading, requirement)
+    for name, version in reading.packages.items():
+        # A build of a version for some CUDA (1.2+cu130) is that version.
+        if version not in ((there := installed.get(name, version)), there.partition("+")[0]):
+            raise QuestionError(
+                f"{name} {version} is named, but the environment has {there}; give another environment"
+            )
     chosen_engine = _one_engine(reading, engine, installed)
     chosen_arch = one_architecture(reading, arch, tuple(dict.fromkeys(local_archs)))
     if quantisation is None:

@@ -184,11 +184,18 @@ def test_packages_of_options_must_agree_and_name_the_engine() -> None:
 
 def test_the_only_engine_of_an_environment_is_meant() -> None:
     question = "qwen3.5 nvfp4 on sm120"
-    target = parse_question(question, installed=["torch", "vllm"])
+    target = parse_question(question, installed={"torch": "2.9.1", "vllm": "0.20.1"})
     assert target.engine == "vllm"
     assert any("vllm" in text and "this environment" in text for text in target.assumed)
-    assert parse_question(question, installed=["sglang", "vllm"]).engine == "sglang"
-    assert parse_question(f"{question} sglang", installed=["vllm"]).engine == "sglang"
+    assert parse_question(question, installed={"sglang": "0.5.9", "vllm": "0.20.1"}).engine == "sglang"
+    assert parse_question(f"{question} sglang", installed={"vllm": "0.20.1"}).engine == "sglang"
+
+
+def test_a_version_in_the_question_is_the_one_of_the_environment() -> None:
+    question = "qwen3.5 nvfp4 on sm120, sglang 0.5.10, torch 2.9.1"
+    parse_question(question, installed={"sglang": "0.5.10", "torch": "2.9.1+cu130"})
+    with pytest.raises(QuestionError, match=r"sglang 0\.5\.10 is named, but the environment has 0\.5\.9"):
+        parse_question(question, installed={"sglang": "0.5.9"})
 
 
 def test_a_quantisation_as_an_option_is_known_or_refused() -> None:

@@ -64,7 +64,7 @@ def target_of(board: Board, opened: Opened) -> Target:
         arch=options.get("arch"),
         engine=options.get("engine"),
         requirements=options.get("requirements", ()),
-        installed=options.get("packages", ()),
+        installed=options.get("packages", {}),
         local_archs=options.get("local_archs", ()),
     )
     target = _as_config_says(target, options)
