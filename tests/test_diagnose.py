@@ -312,6 +312,7 @@ def test_without_the_source_the_command_that_brings_it_is_offered(log: Path) -> 
         ("Exception: Capture failed: larch kernel 'k' is not present in the registry.", "no_kernel"),
         ("RuntimeError: Larch is odd with Maples; please try larch_mode=PIECEWISE", "options"),
         ("RuntimeError: CUDA is not available", "machine"),
+        ("RuntimeError: invalid argument", "fault"),
         ("RuntimeError: Larch does not support pooling models", "model"),
         ("RuntimeError: self.size(-1) must be divisible by 4 to view Byte as Float", "defect"),
     ],

@@ -147,6 +147,41 @@ def test_a_log_of_aftermath_alone_says_so() -> None:
     assert read_log(BytesIO(b"all is well\n")).follows is False
 
 
+def test_what_goes_on_with_aftermath_is_aftermath() -> None:
+    again = """(EngineCore pid=7) Traceback (most recent call last):
+(EngineCore pid=7)   File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
+(EngineCore pid=7)     self.run()
+"""
+    before = """(EngineCore pid=7) ERROR 06-03 12:30:47 [core.py:9]   File "/a/vllm/executor.py", line 7, in wait
+(EngineCore pid=7) ERROR 06-03 12:30:47 [core.py:9]     raise e from None
+(EngineCore pid=7) ERROR 06-03 12:30:47 [core.py:9] Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
+(EngineCore pid=7) Process EngineCore:
+"""  # noqa: E501
+    reading = read_log(BytesIO((before + again).encode()))
+    assert reading.first is None
+    assert reading.follows
+    assert read_log(BytesIO(again.encode())).first is not None
+
+
+def test_what_was_ignored_is_not_the_failure_of_a_log_that_ends_early() -> None:
+    ignored = """Exception ignored in: <function Larch.__del__ at 0x7f4d8c3212d0>
+Traceback (most recent call last):
+  File "/a/larch.py", line 264, in __del__
+    destroy(self.larch)
+AttributeError: 'Larch' object has no attribute 'larch'
+"""
+    failed = """ERROR 04-17 09:00:33 ray_utils.py:44] Traceback (most recent call last):
+ERROR 04-17 09:00:33 ray_utils.py:44]   File "/a/ray_utils.py", line 37, in execute_method
+ERROR 04-17 09:00:33 ray_utils.py:44]     return executor(*args, **kwargs)
+"""
+    first = read_log(BytesIO((ignored + failed).encode())).first
+    assert first is not None
+    assert first.line == 6
+    alone = read_log(BytesIO(ignored.encode())).first
+    assert alone is not None
+    assert alone.error == "AttributeError"
+
+
 def test_a_failure_without_traceback_is_found() -> None:
     reading = read_log(BytesIO(b"ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'\n"))
     assert reading.first is None

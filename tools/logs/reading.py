@@ -106,7 +106,8 @@ def read_log(log: BinaryIO, also: tuple[Signature, ...] = ()) -> Reading:
     ready = min((match.line for match in found if match.signature is _READY), default=0)
     seen = tuple(_tracebacks(log, begun))
     refused = _refused(seen, found)
-    ignored = [] if _is_all(seen, log) else [one for one in seen if one.ignored]
+    ignored = [one for one in seen if one.ignored]
+    ignored = [] if _is_all(ignored, log) else ignored
     ignored += refused
     ignored += _of_its_end([one for one in seen if one not in ignored], found)
     seen = tuple(one for one in seen if one not in ignored)
@@ -214,8 +215,15 @@ def _first(seen: tuple[Traceback, ...], matches: tuple[Match, ...]) -> Traceback
         for one in _unless_from(seen, after)
         if one.error.rpartition(".")[2] not in _FOLLOWING and one.level not in _MILD
     ]
-    # One without an end may be torn by what other processes wrote; one without anything tells nothing.
-    told = next((one for one in causes if one.error), next((one for one in causes if one.frames), None))
+    # One without an end may be torn by what other processes wrote; one without anything tells nothing, and
+    # behind what follows a failure of its process it goes on with that.
+    torn = (
+        one
+        for one in causes
+        if one.frames
+        and not any(other.rank == one.rank and other.end in after for other in seen[: seen.index(one)])
+    )
+    told = next((one for one in causes if one.error), next(torn, None))
     if told is None:
         # That the other end is gone may be all that a log holds of a failure.
         lost = {one.line for one in matches if one.signature.after and one.signature.kind != "aftermath"}
