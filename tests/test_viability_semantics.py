@@ -295,6 +295,27 @@ def test_the_method_that_a_class_looks_for_among_its_own_is_what_runs(engine: En
     assert engine.trace("elm", "sm120").row.verdict is PASSES
 
 
+GIVEN = """\
+import torch
+
+from sglang.srt.platform import get_device_capability
+
+
+class Runner:
+    def ready(self, held):
+        if held != torch.float8_e4m3fn and get_device_capability()[0] == 12:
+            raise ValueError(f"no such format: {held}")
+"""
+
+
+@pytest.mark.parametrize(("word", "same"), [("fp8_e4m3", True), ("fp8_e5m2", False), ("auto", False)])
+def test_an_options_word_is_the_dtype_that_it_names(engine: Engine, word: str, same: bool) -> None:
+    """What an object of the running engine holds under the option's name is told by the option itself."""
+    engine.add("sglang/srt/own.py", GIVEN)
+    before_elm(engine, f"from sglang.srt.own import Runner\nRunner().ready({word!r})")
+    assert (engine.trace("elm", "sm120").row.verdict is BLOCKED) is not same
+
+
 SEARCH = """\
 def best(rows, columns):
     found = {}

@@ -242,8 +242,16 @@ def equal(m: Machine, a: Any, b: Any) -> bool | None:
     for side, other in ((a, b), (b, a)):
         if isinstance(side, External):
             plain_thing = other is None or (side.root == "torch" and isinstance(other, SCALARS))
-            return False if plain_thing else None
+            return _names(other, side) if plain_thing else None
     return a is b or (not isinstance(a, (Instance, EnumMember, ClassValue, Function)) and a == b)
+
+
+def _names(word: Any, thing: External) -> bool:
+    """Whether a word is a dtype of torch by now, which engines make of an option's word: where both hold the
+    name of one format."""
+    formats = thing.path.rpartition(".")[2].split("_")
+    parts = [part for part in whole(word).split("_") if len(part) > 3] if isinstance(word, str) else []
+    return any(part in formats or f"{part}fn" in formats for part in parts)
 
 
 def _all_equal(m: Machine, a: dict[Any, Any], b: dict[Any, Any]) -> bool | None:
