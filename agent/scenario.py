@@ -57,11 +57,18 @@ def wrong_value(scenario: Mapping[str, str], options: Iterable[Option]) -> str |
     """One line if a setting gives an option a value that it does not accept, else None."""
     by_field = {option.field: option for option in options}
     for name, value in scenario.items():
-        option = by_field.get(name.rpartition(".")[2])
-        if option is None or option.open_set or value == NONE:
+        field = name.rpartition(".")[2]
+        if field == "quantisation":
+            return (
+                f"--scenario {name}={value} changes nothing: name the model's quantisation in the question, "
+                "or with --quantisation; quantization=NAME is the engine's own name for it"
+            )
+        option = by_field.get(field)
+        if option is None or value == NONE:
             continue
         known = [one.value for one in option.values]
-        if value not in known:
+        # Of a quantisation that is added at run time nothing could be read.
+        if value not in known and (not option.open_set or (field in OWN and known)):
             return (
                 f"--scenario {name}={value}: {option.flag or option.field} does not accept it here; "
                 f"it accepts {', '.join(known)}"

@@ -96,7 +96,8 @@ def refuse_unjudged(model: str) -> None:
         if part in words_data()["unjudged"]["words"].split():
             known = ", ".join(words_data()["quantisation"])
             raise QuestionError(
-                f"{part!r} is no quantisation known here; leave it out, or name one of {known}"
+                f"{part!r} is no quantisation known here; name one of {known}, or leave it out "
+                "(--scenario quantization=NAME judges by the engine's own name for it)"
             )
         looks_like_one = len(part) >= SHORTEST_MISSPELT and re.search(r"\d", part)
         if looks_like_one and (near := get_close_matches(part, long, 1, 0.8)):

@@ -15,6 +15,10 @@ from tiny_engine import write_engine
 
 from agent.cli.lazy import LazyGroup
 from agent.cli.main import cli
+from agent.scenario import wrong_value
+from memory.home import Home
+from tools.engines.options import discover_options
+from tools.environment.store import open_environment
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +147,25 @@ def test_facts_that_the_engine_does_not_know_are_refused(engine: Path) -> None:
     ):
         one_line(agent(*command, "--scenario", "zinc=1"), 2, "sglang has no option 'zinc'")
     one_line(agent(*command, "--scenario", "attenton.model_path=x"), 2, "'attenton'", "it has attention")
+    for name in ("quantisation", "fp4_gemm.quantisation"):
+        finished = agent(*command, "--scenario", f"{name}=nvfp4")
+        one_line(finished, 2, f"--scenario {name}=nvfp4 changes nothing", "--quantisation")
     known = agent(*command, "--scenario", "attention.model_path=x", "--json")
     assert known.returncode == 0, known.stderr
+
+
+def test_a_quantisation_that_the_engine_does_not_list_is_refused_even_where_some_are_added_later(
+    engine: Path,
+) -> None:
+    option = discover_options(open_environment(Home.default(), str(engine)).tree(), "sglang")[0]
+    added_to = option.model_copy(update={"flag": "--quantization", "field": "quantization", "open_set": True})
+    known = option.values[0].value
+    assert wrong_value({"quantization": known, "fp4_gemm.quantization": "none"}, [added_to]) is None
+    told = wrong_value({"fp4_gemm.quantization": "zinc"}, [added_to])
+    assert told is not None
+    assert "--quantization does not accept it here; it accepts " in told
+    other = added_to.model_copy(update={"field": "grammar"})
+    assert wrong_value({"grammar": "zinc"}, [other]) is None
 
 
 def test_a_model_that_the_engine_does_not_register_is_refused(engine: Path) -> None:
