@@ -168,6 +168,12 @@ def test_a_quantisation_that_the_engine_does_not_list_is_refused_even_where_some
     assert wrong_value({"grammar": "zinc"}, [other]) is None
 
 
+def test_a_component_of_one_number_type_is_not_silently_judged_for_another(engine: Path) -> None:
+    asked = ("explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine), "--quantisation")
+    assert "fp4_gemm is judged for nvfp4, not for fp8" in agent(*asked, "fp8").stderr
+    assert "is judged for" not in agent(*asked, "nvfp4").stderr
+
+
 def test_a_model_that_the_engine_does_not_register_is_refused(engine: Path) -> None:
     finished = agent(
         "explain", "fp4_gemm", "cedar", "--arch", "sm120", "-e", str(engine), "--model", "zincmodel9"

@@ -175,6 +175,9 @@ def explain(
         tp=tp or earlier.tp,
     )
     (trace,) = traces(home, found, question)
+    judged = trace.scenario.get("quantisation")
+    if scheme is not None and judged not in (None, scheme):
+        progress(f"{component} is judged for {judged}, not for {scheme}: its kernels are for that alone")
     versions: list[dict[str, Any]] = []
     if others or trace.row.verdict == Verdict.BLOCKED:
         from agent.cli.compare import other_side
