@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tools.engines.options import Option
 from tools.viability.cell import CONTRASTS
 from tools.viability.discover import Discovery
 from tools.viability.interpreter.values import Kind
 from tools.viability.layers import Layer
-from tools.viability.remembered import Frozen, frozen
+from tools.viability.remembered import Frozen, Settled, frozen
 from tools.viability.runs import Run
 from tools.viability.sizes import of_any
 
 RunUser = Callable[[Layer, Option, str, tuple[int, int], Mapping[str, str]], Run]
 """Runs a user for a backend on an architecture under a scenario (remembered by whoever gives it)."""
+
+
+SEARCH_STEPS = 2_000_000
+"""Steps after which nobody else is tried: an option's value may be handed to half of the engine."""
+USER_STEPS = 250_000
+"""Steps after which one is not tried any further, and which those who do their work may take together."""
+READER_STEPS = 50_000
+"""Who takes more and does no work with the value does not use it, but starts those who do."""
+
+
+@dataclass
+class _Found:
+    """``readers``: who was seen reading an option; ``users``: of those who do their work with some value."""
+
+    readers: list[Layer]
+    users: list[Layer]
+    whole: bool = True
+    """Whether all were tried that may be."""
 
 
 class Alternatives:
@@ -24,12 +42,11 @@ class Alternatives:
     def __init__(self, discovery: Discovery, run: RunUser) -> None:
         self._discovery = discovery
         self._run = run
-        self._found: dict[tuple[str, Frozen], tuple[list[Layer], list[Layer]]] = {}
-        """Users that were seen reading an option, and those of them that do their work with some value."""
+        self._found: dict[tuple[str, Frozen], _Found] = {}
 
     def readers(self, option: Option, scenario: Mapping[str, str]) -> list[Layer]:
         """Those that were seen reading the option."""
-        return self._of(option, of_any(scenario))[0]
+        return self._of(option, of_any(scenario)).readers
 
     def chosen(
         self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
@@ -41,31 +58,31 @@ class Alternatives:
         does. Where the backend works for none, each must refuse it.
         """
         scenario = of_any(scenario)
-        readers, users = self._of(option, scenario)
-        for check in readers:
+        found = self._of(option, scenario)
+        for check in found.readers:
             if check in self._discovery.users(option.field).checks and self._refuses(
                 check, option, backend, arch, scenario
             ):
                 end = self._run(check, option, backend, arch, scenario).refused
                 if end is not None and any(Kind.OPTION in one.taint.kinds for one in end.conditions):
                     return check
-        fits = [user for user in users if self._fits(user, option, backend, scenario)]
-        kin = [user for user in fits if self._akin(user, fits[0])]
-        passing = (user for user in kin if self._run(user, option, backend, arch, scenario).refused is None)
-        found = next(passing, None) or next(iter(kin), None)
-        if found is not None:
-            return found
-        left = users or readers
-        ends = [self._run(user, option, backend, arch, scenario).refused for user in left]
-        sure = bool(users) and all(end is not None and end.proven for end in ends)
-        return replace(left[0], unsuited=not sure and len(left) > 1)
+        first = next((user for user in found.users if self._fits(user, option, backend, scenario)), None)
+        if first is not None:
+            kin = (user for user in found.users if self._akin(user, first))
+            fits = (user for user in kin if self._fits(user, option, backend, scenario))
+            passing = (one for one in fits if self._run(one, option, backend, arch, scenario).refused is None)
+            return next(passing, first)
+        left = found.users or found.readers
+        ends = (self._run(user, option, backend, arch, scenario).refused for user in found.users)
+        sure = bool(found.users) and found.whole and all(end is not None and end.proven for end in ends)
+        return replace(left[0], unsuited=not sure and (len(left) > 1 or not found.whole))
 
     def against(
         self, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str], user: Layer
     ) -> Run | None:
         """A run of one that reads the option beside ``user`` and certainly refuses the device."""
         scenario = of_any(scenario)
-        for other in self._of(option, scenario)[0]:
+        for other in self._of(option, scenario).readers:
             if not self._akin(other, user) and self._refuses(other, option, backend, arch, scenario):
                 return self._run(other, option, backend, arch, scenario)
         return None
@@ -87,21 +104,49 @@ class Alternatives:
         met = run.machine.facts.kernel_packages
         return frozenset(root for root in met if not world.certain(root) and not root.startswith(parts))
 
-    def _of(self, option: Option, scenario: Mapping[str, str]) -> tuple[list[Layer], list[Layer]]:
+    def _of(self, option: Option, scenario: Mapping[str, str]) -> _Found:
+        # What start-up chooses differs from device to device, and says little about who uses an option.
+        scenario = {name: value for name, value in scenario.items() if not isinstance(value, Settled)}
         key = (option.field, frozen(scenario))
         if key not in self._found:
-            values = [value.value for value in option.values]
-            ways = [(value, arch) for arch in CONTRASTS[:2] for value in values[:2]]
-            readers = [
-                user
-                for user in self._discovery.users(option.field).layers
-                if any(self._run(user, option, value, arch, scenario).observed for value, arch in ways)
-            ]
-            users = [
-                user for user in readers if any(self._fits(user, option, value, scenario) for value in values)
-            ]
-            self._found[key] = readers, users
+            self._found[key] = self._search(option, scenario)
         return self._found[key]
+
+    def _search(self, option: Option, scenario: Mapping[str, str]) -> _Found:
+        """Try those who may use the option, the likeliest first, for as long as that is worth it."""
+        values = [value.value for value in option.values]
+        found, seen, steps = _Found([], []), dict[int, Run](), 0
+
+        def total() -> int:
+            return sum(run.machine.steps for run in seen.values())
+
+        def tried(user: Layer, some: list[str]) -> Iterator[Run]:
+            """Another device only where one is refused, nothing where it takes too long."""
+            before = total()
+            for arch in CONTRASTS[:3]:
+                refused = False
+                for value in some:
+                    run = self._run(user, option, value, arch, scenario)
+                    seen[id(run)] = run  # what comes out alike for several was done once
+                    yield run
+                    if run.problem is not None or total() - before > USER_STEPS:
+                        return
+                    refused = refused or run.refused is not None
+                if not refused:
+                    return
+
+        for user in self._discovery.users(option.field).layers:
+            if total() > SEARCH_STEPS or steps > USER_STEPS:
+                found.whole = False
+                break
+            reads = next((run for run in tried(user, values[:2]) if run.observed), None)
+            works = next((run for run in tried(user, values) if _works(run)), None) if reads else None
+            if works is not None:
+                found.users.append(user)
+                steps += works.machine.steps
+            if works is not None or (reads is not None and reads.machine.steps <= READER_STEPS):
+                found.readers.append(user)
+        return found
 
     def _fits(self, user: Layer, option: Option, backend: str, scenario: Mapping[str, str]) -> bool:
         """Whether a user does its work with a backend on some architecture."""

@@ -287,8 +287,10 @@ class Analysis:
                 otherwise.append((because, partial(other, cell.backend, cell.arch)))
         judged = judge(cell, run, way, others, list(CONTRASTS), self.tree, self.code, dedicated, otherwise)
         if run.layer is not None and run.layer.user and judged.row.verdict in PASSING:
-            against = self.users.against(option, cell.backend, cell.arch, chosen, run.layer)
-            doubt = against.refused if against is not None else options(cell.backend, cell.arch).doubt
+            doubt = options(cell.backend, cell.arch).doubt
+            if doubt is None:
+                against = self.users.against(option, cell.backend, cell.arch, chosen, run.layer)
+                doubt = against.refused if against is not None else None
             if doubt is not None:
                 return doubtful(cell, doubt)
             if missing := self.users.unread(option, chosen, run):
@@ -362,6 +364,9 @@ class Analysis:
     def _run(
         self, layer: Layer, option: Option, backend: str, arch: tuple[int, int], scenario: Mapping[str, str]
     ) -> Run:
+        if layer.unsuited:  # what it does is the same, what it means is not
+            plain = replace(layer, unsuited=False)
+            return replace(self._run(plain, option, backend, arch, scenario), layer=layer)
         quantisation = None if scenario["quantization"] == "none" else scenario["quantization"]
         checkpoint = scenarios().get(scenario["quantisation"], {}).get("checkpoint", {})
         checkpoint = self.sizes.quantisation(scenario) or checkpoint

@@ -15,7 +15,7 @@ from typing import Any
 from tools.viability.facts import Facts, enters
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import evaluate
-from tools.viability.interpreter.machine import BudgetError, Machine
+from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import Frame
@@ -31,7 +31,7 @@ from tools.viability.interpreter.values import (
     of,
     taint,
 )
-from tools.viability.runs import Run, attempt
+from tools.viability.runs import Run, attempt, limited
 
 DEPTH = 8
 """How many calls may lie between a look-up and who needs nothing for it but itself."""
@@ -127,17 +127,12 @@ def run_driver(driver: Driver, facts: Facts) -> Run:
     m = Machine(facts.world, facts)
     result = Run(m, None)
     module = facts.world.module(driver.module)
-    try:
+    with limited(result):
         cls = bare(global_name(m, module, driver.owner)) if module is not None else None
         if isinstance(cls, ClassValue):
             holder = Open(driver.owner, cls=cls)
             holder.supply = cache(lambda name: _stored(m, facts, cls, holder, name))
             attempt(m, result, "create", Bound(class_attribute(m, cls, driver.method)[0], holder), [], {})
-    except BudgetError as error:
-        result.problem = str(error)
-    except RecursionError:
-        result.problem = "the interpreter ran out of stack"
-    m.rest()
     return result
 
 

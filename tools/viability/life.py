@@ -9,7 +9,7 @@ from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import get_attribute
-from tools.viability.interpreter.machine import BudgetError, Machine
+from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import NOT_BOUND, Condition, Frame
 from tools.viability.interpreter.values import (
@@ -30,7 +30,7 @@ from tools.viability.layers import Layer
 from tools.viability.nominal import annotated_types, arguments, arguments_of
 from tools.viability.profile import libraries
 from tools.viability.rules import follow_class_rules
-from tools.viability.runs import Run, attempt
+from tools.viability.runs import Run, attempt, limited
 from tools.viability.survey import Built
 
 
@@ -47,7 +47,7 @@ def run_layer(
     result = Run(m, layer)
     hook = discovery.profile.checkpoint_config
     facts.hooks = {hook: lambda *_: UNKNOWN}
-    try:
+    with limited(result):
         install(m, discovery, facts, result)
         m.consulted.clear()
         if facts.model is not None and result.refused is None:
@@ -61,11 +61,6 @@ def run_layer(
             # A fresh one: the check may have changed the first for a model that is not known here.
             config = _configuration(m, discovery, quantisation, checkpoint, result)
             _live(m, discovery, facts, layer, config, result, built)
-    except BudgetError as error:
-        result.problem = str(error)
-    except RecursionError:
-        result.problem = "the interpreter ran out of stack"
-    m.rest()
     return result
 
 

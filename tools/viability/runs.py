@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tools.viability.interpreter.asked import whole
 from tools.viability.interpreter.dispatch import call
-from tools.viability.interpreter.machine import Machine
+from tools.viability.interpreter.machine import BudgetError, Machine
 from tools.viability.interpreter.modules import Module
 from tools.viability.interpreter.records import Frame, RaiseRecord
 from tools.viability.interpreter.values import UNKNOWN, Bound, Function, Raised, Site, bare
@@ -91,6 +93,19 @@ def attempt(
     cut = next((text for text in m.misfits[misfits:] if text.endswith(own)), None)
     result.passages.append(Passage(stage, None, cut))
     return value
+
+
+@contextmanager
+def limited(result: Run) -> Iterator[None]:
+    """Where a run takes more steps than it may, or more stack than there is, its result says why it says
+    nothing. What only a run in progress needs is let go of."""
+    try:
+        yield
+    except BudgetError as error:
+        result.problem = str(error)
+    except RecursionError:
+        result.problem = "the interpreter ran out of stack"
+    result.machine.rest()
 
 
 def _place_of(function: Any) -> str:

@@ -64,7 +64,10 @@ class Settings(Given):
         name = getattr(annotation, "id", getattr(annotation, "value", None))
         if not isinstance(name, str) or not module.may_bind(name):
             return None
-        cls = bare(global_name(m, module, name))
+        try:
+            cls = bare(global_name(m, module, name))
+        except UnboundError:  # imported for who checks types alone: it goes by its name
+            return self.options_object(m) if name in self.options.classes else None
         bases = cls.mro() if isinstance(cls, ClassValue) else ()
         if not any(isinstance(base, ClassValue) and base.name in self.options.classes for base in bases):
             return None

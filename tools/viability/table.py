@@ -11,7 +11,7 @@ from tools.viability.discover import Discovery
 from tools.viability.drivers import run_driver
 from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
-from tools.viability.interpreter.machine import BudgetError, Machine
+from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import global_name
 from tools.viability.interpreter.records import Choice, Condition, Frame
 from tools.viability.interpreter.values import (
@@ -26,7 +26,7 @@ from tools.viability.interpreter.values import (
     bare,
 )
 from tools.viability.nominal import all_tensors, arguments
-from tools.viability.runs import Passage, Run, attempt
+from tools.viability.runs import Passage, Run, attempt, limited
 from tools.viability.vendor import foreign_import, foreign_name
 
 
@@ -47,16 +47,11 @@ def run_registered(discovery: Discovery, facts: Facts, place: tuple[str, str]) -
     m.consulted.append(site)
     frame = Frame(module, {})
     chosen = Condition(Taint(frozenset({Kind.OPTION})), site, direct=False)
-    try:
+    with limited(result):
         with m.under(frame, chosen):
             made = attempt(m, result, "create", maker, [Open("runner")], {})
         if result.refused is None:
             use(m, result, made, discovery, lambda: m.under(frame, chosen))
-    except BudgetError as error:
-        result.problem = str(error)
-    except RecursionError:
-        result.problem = "the interpreter ran out of stack"
-    m.rest()
     return result
 
 

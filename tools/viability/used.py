@@ -10,14 +10,14 @@ from tools.viability.discover import Discovery
 from tools.viability.facts import Facts
 from tools.viability.interpreter.classes import class_attribute
 from tools.viability.interpreter.dispatch import call
-from tools.viability.interpreter.machine import BudgetError, Machine
+from tools.viability.interpreter.machine import Machine
 from tools.viability.interpreter.names import UnboundError, global_name
 from tools.viability.interpreter.records import NOT_BOUND
 from tools.viability.interpreter.values import UNKNOWN, ClassValue, Function, Raised, bare
 from tools.viability.layers import Layer
 from tools.viability.life import install
 from tools.viability.nominal import arguments, arguments_of
-from tools.viability.runs import Run, attempt
+from tools.viability.runs import Run, attempt, limited
 from tools.viability.table import use
 
 
@@ -30,29 +30,32 @@ def run_user(discovery: Discovery, facts: Facts, user: Layer) -> Run:
 
     @cache
     def give(attribute: str) -> Any:
-        return _given(m, discovery, facts, *stored[attribute])
+        return _given(m, facts, *stored[attribute])
 
     facts.stored = dict.fromkeys(stored, give)
-    module = discovery.world.module(module_name)
-    try:
+    with limited(result):
         install(m, discovery, facts, result)
         m.consulted.clear()
-        made = bare(global_name(m, module, name)) if module is not None else UNKNOWN
-        if result.refused is not None:
+        made = _named(m, module_name, name)
+        if made is None:
+            result.problem = f"{name} is not there"
+        elif result.refused is not None:
             pass
         elif isinstance(made, ClassValue):
             given = arguments(m, made, "__init__", None)
             use(m, result, attempt(m, result, "create", made, [], given), discovery, others=entry_points)
         elif isinstance(made, Function):
             attempt(m, result, "call", made, [], _nominal(m, facts, made))
-    except UnboundError:
-        result.problem = f"{name} is not there"
-    except BudgetError as error:
-        result.problem = str(error)
-    except RecursionError:
-        result.problem = "the interpreter ran out of stack"
-    m.rest()
     return result
+
+
+def _named(m: Machine, module_name: str, name: str) -> Any:
+    """What a module has under a name; None where it has nothing."""
+    module = m.world.module(module_name)
+    try:
+        return bare(global_name(m, module, name)) if module is not None else UNKNOWN
+    except UnboundError:
+        return None
 
 
 def _nominal(m: Machine, facts: Facts, function: Function) -> dict[str, Any]:
@@ -66,11 +69,10 @@ def _nominal(m: Machine, facts: Facts, function: Function) -> dict[str, Any]:
     return given
 
 
-def _given(m: Machine, discovery: Discovery, facts: Facts, module_name: str, name: str) -> Any:
+def _given(m: Machine, facts: Facts, module_name: str, name: str) -> Any:
     """What a function gives that tells an option's value, called as it can be called at the least."""
-    module = discovery.world.module(module_name)
+    function = _named(m, module_name, name)
     try:
-        function = bare(global_name(m, module, name)) if module is not None else UNKNOWN
         if isinstance(function, Function):
             with m.apart():
                 return call(m, function, [], _nominal(m, facts, function), None, None)
