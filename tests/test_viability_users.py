@@ -9,6 +9,7 @@ from viability_fixtures.support import Engine
 from viability_fixtures.users import DYES, KNOTS, LOOMS, SERVER_ARGS, add_users
 
 from memory.vocabulary import Because, Verdict
+from tools.viability import alternatives
 from tools.viability.trace import Trace, trace_many
 
 ARCHS = ("sm90", "sm100", "sm120")
@@ -70,6 +71,15 @@ def test_classes_that_have_no_base_in_common_do_not_stand_in_for_each_other(engi
     assert f"may be refused at {LOOMS}" in trace.notes[0]
 
 
+def test_where_not_all_were_tried_those_who_were_cannot_speak_for_all(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option's value may be handed to half of an engine: the search for who works with it ends."""
+    monkeypatch.setattr(alternatives, "SEARCH_STEPS", 0)
+    assert verdicts(engine, "loom", "drum") == [UNKNOWN] * 3
+    assert verdicts(engine, "loom", "hand") == [PASSES] * 3
+
+
 def test_a_choice_that_nobody_stores_reaches_nobody(engine: Engine) -> None:
     engine.edit(LOOMS, "runner.loom_choice = resolve_loom()", "resolve_loom()")
     assert verdicts(engine, "loom", "hand") == [UNKNOWN] * 3
@@ -105,6 +115,18 @@ def test_another_kernel_behind_the_same_name_is_another_answer(engine: Engine) -
 def test_where_the_choice_cannot_be_told_it_is_refused(engine: Engine) -> None:
     assert verdicts(engine, "dye", "woad") == [BLOCKED, PASSES, BLOCKED]
     assert verdicts(engine, "dye", "weld") == [PASSES] * 3
+
+
+def test_a_parameter_whose_class_is_imported_for_type_checkers_alone_gets_the_options(engine: Engine) -> None:
+    engine.edit(
+        DYES,
+        "import torch\n",
+        "from typing import TYPE_CHECKING\n\nimport torch\n\nif TYPE_CHECKING:\n"
+        "    from sglang.srt.server_args import ServerArgs\n",
+    )
+    engine.edit(DYES, "def resolve_dye(runner):", 'def resolve_dye(args: "ServerArgs"):')
+    engine.edit(DYES, "dye = runner.args.dye_backend", "dye = args.dye_backend")
+    assert verdicts(engine, "dye", "woad") == [BLOCKED, PASSES, BLOCKED]
 
 
 def test_a_refusal_that_somebody_expects_proves_nothing(engine: Engine) -> None:
